@@ -18,6 +18,7 @@ mod written;
 pub(crate) use self::batch::Asking;
 pub(crate) use self::call::{Calling, Given};
 pub(crate) use self::collect::{Collector, Coming, seated};
+pub(crate) use self::compile::{fixed_method, headers};
 pub(crate) use self::detach::Detach;
 pub(crate) use self::fan::FanOut;
 pub(crate) use self::source::AnswerSource;

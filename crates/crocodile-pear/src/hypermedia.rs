@@ -1,5 +1,6 @@
 //! The formats of hypermedia: where a document has its relations, as parts of it or as links.
 
+mod action;
 mod hal;
 mod json_api;
 mod part;
@@ -8,6 +9,7 @@ mod siren;
 
 use crate::json::Raw;
 
+pub use self::action::{Action, action};
 use self::part::Part;
 pub use self::relation::{Form, Lead, Prefer, Relation};
 

@@ -154,9 +154,14 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
     if written.value == CLIENT {
         return Some(Verb::Clients);
     }
+    fixed_method(written, cx).map(Verb::Fixed)
+}
+
+/// A method that calls can have.
+pub(crate) fn fixed_method(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Method> {
     match Method::from_bytes(written.value.as_bytes()) {
         Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
-            Some(Verb::Fixed(method))
+            Some(method)
         }
         _ => cx.problems.error(
             written.span,
@@ -166,7 +171,8 @@ fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
     }
 }
 
-fn headers(
+/// The header fields that a call sets.
+pub(crate) fn headers(
     written: Option<&Entries<Located<String>>>,
     keeps: bool,
     cx: &mut Compile<'_>,

@@ -27,6 +27,12 @@ pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
     choose(relation.prefer, parts, links)
 }
 
+/// The address of a relation, the first of several.
+pub(super) fn address(document: Part<'_>, name: &str) -> Option<Lead> {
+    let link = document.field("_links")?.field(name)?.each().next()?;
+    Some(Lead::Link(link.field("href")?.raw()))
+}
+
 /// The value of a relation: by its name as written, or else by the address that its name stands for (CURIEs).
 fn find<'a>(holder: Part<'a>, name: &str, curies: Option<Part<'a>>) -> Option<Part<'a>> {
     if let Some(found) = holder.field(name) {

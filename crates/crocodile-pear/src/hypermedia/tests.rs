@@ -115,3 +115,33 @@ fn siren_has_sub_entities_and_links() {
         assert_eq!(leads(Form::Siren, "self", odd), [""; 0], "{odd}");
     }
 }
+
+fn described(name: &str, document: &str) -> Option<String> {
+    let document = Raw::check(&document.to_owned().into()).expect("JSON");
+    let text = |raw: &Raw| String::from_utf8(raw.bytes().to_vec()).expect("UTF-8");
+    let found = action(&document, name)?;
+    let fields: Vec<String> = found.fields.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
+    Some(format!("{} {} {} {}", found.method, text(&found.target), found.content_type, fields.join("&")))
+}
+
+#[test]
+fn actions_have_their_method_fields_and_type() {
+    // The example of Siren's own page.
+    let siren = r#"{"actions": [{"name": "add-item", "title": "Add Item", "method": "POST", "href": "http://api.x.io/orders/42/items",
+        "type": "application/x-www-form-urlencoded", "fields": [{"name": "orderNumber", "type": "hidden", "value": "42"},
+        {"name": "productCode", "type": "text"}, {"name": "quantity", "type": "number"}]}, {"name": "bare", "href": "/b"}]}"#;
+    let wanted = r#"POST "http://api.x.io/orders/42/items" application/x-www-form-urlencoded orderNumber="42""#;
+    assert_eq!(described("add-item", siren).as_deref(), Some(wanted));
+    assert_eq!(described("bare", siren).as_deref(), Some(r#"GET "/b" application/x-www-form-urlencoded "#));
+    // The example of HAL-FORMS, shortened.
+    let forms = r#"{"_links": {"self": {"href": "http://api.example.org/rels/create"}}, "_templates": {
+        "default": {"title": "Create", "method": "POST", "contentType": "application/json", "properties": [
+            {"name": "title", "required": true, "value": "", "prompt": "Title"}, {"name": "completed", "value": "false"}]},
+        "other": {"method": "DELETE", "target": "/there"}}}"#;
+    let wanted = r#"POST "http://api.example.org/rels/create" application/json title=""&completed="false""#;
+    assert_eq!(described("default", forms).as_deref(), Some(wanted));
+    assert_eq!(described("other", forms).as_deref(), Some(r#"DELETE "/there" application/json "#));
+    for odd in ["{}", "[]", r#"{"actions": {}, "_templates": []}"#, r#"{"_templates": {"default": {}}}"#] {
+        assert_eq!(described("default", odd), None, "{odd}");
+    }
+}

@@ -1,5 +1,6 @@
 //! `follow`: fetches what the links in an item lead to.
 
+mod act;
 mod ask;
 mod leads;
 mod ready;
@@ -7,6 +8,7 @@ mod written;
 
 use std::sync::Arc;
 
+use crate::calling::{fixed_method, headers};
 use crate::hypermedia::{Form, Relation};
 use crate::jq::Data;
 use crate::spec::{Expression, Located};
@@ -14,7 +16,8 @@ use crate::step::status::Rules;
 use crate::step::{About, Compile, Shape, Spec, Step, part};
 use crate::template;
 
-use self::leads::{Links, Related, Unseen, Variables};
+use self::act::Acting;
+use self::leads::{Links, NamedAction, Related, Unseen, Variables};
 use self::ready::{Following, Ready};
 use self::written::PAGES;
 pub use self::written::{Follow, Prefer, Required, With};
@@ -35,6 +38,7 @@ impl Follow {
             self.hal.as_ref().map(|name| relation(Form::Hal, name)),
             self.json_api.as_ref().map(|name| relation(Form::JsonApi, name)),
             self.siren.as_ref().map(|name| relation(Form::Siren, name)),
+            self.action.as_ref().map(|name| (Written::Action(name.value.clone()), name.clone())),
             self.link_header.as_ref().map(|name| (Written::Header(name.value.as_str().into()), name.clone())),
         ]
         .into_iter()
@@ -43,7 +47,8 @@ impl Follow {
         match written.len() {
             1 => written.into_iter().next(),
             0 => {
-                let remedy = "write `link: EXPRESSION`, or one of `next`, `hal`, `json_api`, `siren`, `link_header`";
+                let remedy =
+                    "write `link: EXPRESSION`, or one of `next`, `hal`, `json_api`, `siren`, `action`, `link_header`";
                 cx.problems.error_here("`follow` without a link", remedy)
             }
             _ => cx.problems.error(written[1].1.span, "`follow` has two links", "follow them in two steps"),
@@ -70,6 +75,27 @@ impl Follow {
             return cx.problems.error(name.span, "`name` is for the links of `hal`", "select the link by `link`");
         }
         Some(())
+    }
+
+    /// How links are called, if not just by GET.
+    fn acting(&self, cx: &mut Compile<'_>) -> Option<Option<Acting>> {
+        let places = [
+            self.action.as_ref().map(|action| action.span),
+            self.method.as_ref().map(|method| method.span),
+            self.headers.as_ref().and_then(|headers| headers.values().next()).map(|(span, _)| *span),
+            self.body.as_ref().map(|body| body.0.span),
+        ];
+        let Some(place) = places.into_iter().flatten().next() else { return Some(None) };
+        if self.next.is_some() || self.pages.is_some() || self.depth.value > 1 {
+            let remedy = "leave out `next`, `pages` and `depth`; they are for documents that are read";
+            return cx.problems.error(place, "a call of its own kind for each page or level", remedy);
+        }
+        let method = self.method.as_ref().map(|method| fixed_method(method, cx));
+        let headers = headers(self.headers.as_ref(), false, cx);
+        let body = self.body.as_ref().map(|body| cx.filter(body));
+        let method = method.map_or(Some(None), |method| method.map(Some))?;
+        let body = body.map_or(Some(None), |body| body.map(Some))?;
+        Some(Some(Acting { method, headers: headers?, body }))
     }
 
     /// The variables of templated links.
@@ -102,6 +128,7 @@ enum Written {
     Jq(Expression),
     Header(Arc<str>),
     Relation(Relation),
+    Action(String),
 }
 
 impl Spec for Follow {
@@ -116,6 +143,7 @@ impl Spec for Follow {
         let links = self.links(cx);
         let sound = self.check_relation(cx);
         let variables = self.variables(cx);
+        let acting = self.acting(cx);
         let when = self.when.as_ref().map(|when| cx.condition(when));
         let base = self.part(links.as_ref(), cx);
         let one_document = self.reads_one_document(links.as_ref(), cx);
@@ -123,15 +151,16 @@ impl Spec for Follow {
         let bounds = self.bounds(cx);
         let otherwise = cx.literal(self.otherwise.as_ref());
         let rules = self.on_status.take().map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let within = self.base.as_ref().map(|base| base.value.clone());
         let (links, text) = match links? {
             (Written::Jq(written), text) => (Links::Jq(cx.filter(&written)?), text),
             (Written::Header(relation), text) => (Links::Header(relation), text),
+            (Written::Action(name), text) => (Links::Action(NamedAction { name, within }), text),
             (Written::Relation(relation), text) => {
-                let within = self.base.as_ref().map(|base| base.value.clone());
                 (Links::Relation(Related { relation, within, unseen: Unseen::default() }), text)
             }
         };
-        let ((), variables) = (sound?, variables?);
+        let ((), variables, acting) = (sound?, variables?, acting?);
         let when = when.map_or(Some(None), |filter| filter.map(Some))?;
         let (base, (), otherwise, rules) = (base?, bounds?, otherwise?.map(Data::Json), rules?);
         let named = named?;
@@ -146,6 +175,7 @@ impl Spec for Follow {
         let ready = Arc::new(Ready {
             links,
             variables,
+            acting,
             required: (self.required == Required::On).then(|| format!("the item has no link at `{text}`")),
             redirects: self.redirects.value,
             part: base,
@@ -181,7 +211,7 @@ impl Follow {
         let Some(base) = &self.base else {
             let written = links.map(|(links, _)| match links {
                 Written::Jq(written) => part(written.0.as_str()),
-                Written::Header(_) | Written::Relation(_) => "",
+                Written::Header(_) | Written::Relation(_) | Written::Action(_) => "",
             });
             return Some(written.unwrap_or_default().to_owned());
         };
@@ -202,6 +232,7 @@ impl Follow {
         match links {
             _ if self.base.is_some() => true,
             Some((Written::Header(_), _)) => true,
+            Some((Written::Action(_), _)) => !["_links", "_templates", "actions"].iter().any(taken),
             Some((Written::Relation(relation), _)) => !relation.form.members().iter().any(taken),
             Some((Written::Jq(written), _)) => is_path(written.0.as_str()),
             None => false,

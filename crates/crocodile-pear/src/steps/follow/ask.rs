@@ -64,7 +64,8 @@ impl Ask {
         let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope).await;
         let values = values.map_err(|error| format::explain(text.as_ref(), error))?;
         let value = |lead| match lead {
-            Lead::Link(value) | Lead::Part(value) => value.into_value(),
+            Lead::Link(value) | Lead::Part(value) | Lead::Action(value, _) => value.into_value(),
+            Lead::Act(act) => act.link.clone().into_value(),
         };
         let values = values.into_iter().map(value).collect();
         let found = self.found(values, &answer.names, coming).await?;
@@ -117,9 +118,13 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
     let for_links = spec.base.as_ref().map(|base| base.span).or(spec.pages.as_ref().map(|pages| pages.span)).or(depth);
     let for_links = for_links.or(spec.with.as_ref().map(|with| with.span));
     let for_links = for_links.or((spec.redirects.value != REDIRECTS).then_some(spec.redirects.span));
+    let for_links = for_links.or(spec.method.as_ref().map(|method| method.span));
+    let for_links = for_links.or(spec.body.as_ref().map(|body| body.0.span));
+    let for_links = for_links.or(Some(request.path.span).filter(|_| spec.headers.is_some()));
     let for_links = for_links.or(Some(request.path.span).filter(|_| spec.required == Required::On));
     if let Some(place) = for_links.or(Some(request.path.span).filter(|_| spec.link.is_none())) {
-        let remedy = "write `link: EXPRESSION` for the value, and no `base`, `pages`, `depth`, `with`, `required` or `redirects`: those are for links";
+        let remedy = "write `link: EXPRESSION` for the value, and nothing that is for links: `base`, `pages`, `depth`, `with`, `required`, \
+                      `redirects`, `method`, `headers`, `body`";
         return cx.problems.error(place, "`request` takes a value, not a link", remedy);
     }
     if let (Some(most), Some(_)) = (&spec.concurrency, &request.batch) {

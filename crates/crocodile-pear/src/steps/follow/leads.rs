@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
 use crate::error::{Error, Kind};
 use crate::flow::Names;
-use crate::hypermedia::{self, Relation};
+use crate::hypermedia::{self, Action, Relation};
 use crate::jq::{self, Data, Filter, Value};
 use crate::json::Raw;
 use crate::json::value::{self, fields_of};
@@ -18,19 +21,20 @@ pub(super) enum Links {
     Jq(Filter),
     Header(Arc<str>),
     Relation(Related),
+    Action(NamedAction),
 }
 
 impl Links {
     pub(super) fn filter(&self) -> Option<&Filter> {
         match self {
             Links::Jq(filter) => Some(filter),
-            Links::Header(_) | Links::Relation(_) => None,
+            Links::Header(_) | Links::Relation(_) | Links::Action(_) => None,
         }
     }
 
     /// About how many bytes are read for them, beside those that the filter reads.
     pub(super) fn weight(&self, item: &Data) -> usize {
-        if let Links::Relation(_) = self { item.weight() / 8 } else { 0 }
+        if let Links::Relation(_) | Links::Action(_) = self { item.weight() / 8 } else { 0 }
     }
 }
 
@@ -40,6 +44,18 @@ pub(super) enum Lead {
     Link(Data),
     /// Nowhere else: it is part of the item.
     Part(Data),
+    /// To the address of an action.
+    Action(Data, Box<Action>),
+    /// To a call that is not just a GET.
+    Act(Arc<Act>),
+}
+
+/// A call of a link: what it has beside its address.
+pub(super) struct Act {
+    pub(super) link: Data,
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Bytes>,
 }
 
 impl Lead {
@@ -57,10 +73,7 @@ pub(super) struct Related {
 
 impl Related {
     pub(super) fn leads(&self, item: &Data) -> Vec<Lead> {
-        let document = item.raw().and_then(|raw| match &self.within {
-            Some(key) => hypermedia::field(&raw, key),
-            None => Some(raw),
-        });
+        let document = within(item, self.within.as_deref());
         let leads = document.map(|document: Raw| hypermedia::leads(&self.relation, &document)).unwrap_or_default();
         self.unseen.note(!leads.is_empty(), &self.relation.name);
         let lead = |lead| match lead {
@@ -68,6 +81,28 @@ impl Related {
             hypermedia::Lead::Part(part) => Lead::Part(part.into()),
         };
         leads.into_iter().map(lead).collect()
+    }
+}
+
+/// An action, within the part of an item that is a document of its own.
+pub(super) struct NamedAction {
+    pub(super) name: String,
+    pub(super) within: Option<String>,
+}
+
+impl NamedAction {
+    pub(super) fn leads(&self, item: &Data) -> Vec<Lead> {
+        let action =
+            within(item, self.within.as_deref()).and_then(|document| hypermedia::action(&document, &self.name));
+        action.map(|action| Lead::Action(action.target.clone().into(), Box::new(action))).into_iter().collect()
+    }
+}
+
+fn within(item: &Data, key: Option<&str>) -> Option<Raw> {
+    let raw = item.raw()?;
+    match key {
+        Some(key) => hypermedia::field(&raw, key),
+        None => Some(raw),
     }
 }
 
@@ -140,7 +175,7 @@ pub(super) fn expand(
 ) -> Result<Vec<Lead>, Error> {
     let mut known: Option<Value> = None;
     for lead in &mut leads {
-        let Lead::Link(link) = lead else { continue };
+        let (Lead::Link(link) | Lead::Action(link, _)) = lead else { continue };
         let Some(template) = template(link) else { continue };
         let values = match (&mut known, variables) {
             (Some(known), _) => known,

@@ -31,7 +31,8 @@ use crate::step::{Blame, Step, apply, ask_whole, holds, weigh};
 use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, Likeness, Presents, Root, TimeoutSpec, Upstream};
 
-use super::leads::{Lead, Links, Variables, expand};
+use super::act::Acting;
+use super::leads::{Act, Lead, Links, Variables, expand};
 use super::written::PAGES;
 
 pub(super) struct Following(pub(super) Arc<Ready>);
@@ -40,6 +41,8 @@ pub(super) struct Ready {
     pub(super) links: Links,
     /// What templated links are expanded with.
     pub(super) variables: Option<Variables>,
+    /// How links are called, if not just by GET.
+    pub(super) acting: Option<Acting>,
     /// What a missing link is told as, if that is a failure.
     pub(super) required: Option<String>,
     /// How many redirects of one link are followed.
@@ -162,7 +165,7 @@ impl Ending {
             if !self.ready.is_redirect(&fetched) {
                 return Poll::Ready(Some((fetched, data.clone())));
             }
-            let hops = self.ready.clone().arrive(fetched, self.trust, self.scope.clone());
+            let hops = self.ready.clone().arrive(fetched, self.trust, None, self.scope.clone());
             self.waits = Waits::Hops(hops.boxed(), data.clone());
         }
         let Waits::Hops(hops, data) = &mut self.waits else { return Poll::Ready(None) };
@@ -269,6 +272,16 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
+/// Whether a redirect with this status is called with the method of the call that it answers; with GET otherwise
+/// (RFC 9110, 15.4.2 to 15.4.9).
+fn stays(status: StatusCode, method: &Method) -> bool {
+    match status.as_u16() {
+        301 | 302 => *method != Method::POST,
+        303 => method.is_safe(),
+        _ => true,
+    }
+}
+
 /// Where links are looked for.
 pub(super) struct Site {
     names: Names,
@@ -315,7 +328,7 @@ impl Ready {
             Some(Ok(answer)) if answer.is_usable() => answer,
             other => return Begun::Over(other),
         };
-        if matches!(self.links, Links::Header(_)) || self.limit > 1 || self.depth > 1 {
+        if matches!(self.links, Links::Header(_)) || self.acting.is_some() || self.limit > 1 || self.depth > 1 {
             return Begun::Other(Some(Ok(answer)));
         }
         let (answer, data) = match format::open_here(answer) {
@@ -335,14 +348,14 @@ impl Ready {
             }
             Some(Ok(leads)) => match leads.into_iter().next() {
                 Some(Lead::Part(part)) => Ok(Reached::Instead(Found::part(part, site.base))),
-                Some(Lead::Link(link)) => match self.reach(&link, &site, scope) {
+                Some(Lead::Link(link)) => match self.reach(&link, None, &site, scope) {
                     Ok(Some((fetching, trust))) => {
                         return Begun::Fetching(Item { answer, data, fetching, trust });
                     }
                     Ok(None) => self.judge(self.missing(&link)),
                     Err(error) => self.judge(Err(error)),
                 },
-                None => self.judge(self.missing(&jq::null().into())),
+                Some(Lead::Action(..) | Lead::Act(_)) | None => self.judge(self.missing(&jq::null().into())),
             },
         };
         match reached.and_then(|reached| self.settle(answer, data.clone(), reached)) {
@@ -399,7 +412,7 @@ impl Ready {
         let weight = self.weight(item, names, scope);
         let links = match &self.links {
             Links::Header(relation) => link::of_header(headers, relation),
-            Links::Jq(_) | Links::Relation(_) => Vec::new(),
+            Links::Jq(_) | Links::Relation(_) | Links::Action(_) => Vec::new(),
         };
         let here = || self.leads(item, &links, names, scope);
         let lent = || {
@@ -414,13 +427,18 @@ impl Ready {
     fn weight(&self, item: &Data, names: &Names, scope: &Scope) -> usize {
         let filters = self.when.iter().chain(self.links.filter());
         let filters = filters.chain(self.variables.iter().flat_map(Variables::filters));
+        let filters = filters.chain(self.acting.iter().flat_map(Acting::filters));
         filters.map(|filter| weigh(filter, item, names, scope)).sum::<usize>() + self.links.weight(item)
     }
 
     /// Where the links of an item lead.
     fn leads(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Lead>, Error> {
         let leads = self.links(item, links, names, scope)?;
-        expand(leads, self.variables.as_ref(), (item, names, scope, self.first))
+        let leads = expand(leads, self.variables.as_ref(), (item, names, scope, self.first))?;
+        match &self.acting {
+            Some(acting) => acting.prepare(leads, (item, names, scope)),
+            None => Ok(leads),
+        }
     }
 
     fn links(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Lead>, Error> {
@@ -436,6 +454,7 @@ impl Ready {
         let filter = match &self.links {
             Links::Jq(filter) => filter,
             Links::Relation(related) => return Ok(related.leads(item)),
+            Links::Action(action) => return Ok(action.leads(item)),
             Links::Header(_) => return Ok(links.iter().map(|link| Lead::Link(jq::string(link).into())).collect()),
         };
         if let Some(link) = filter.pick(item, &mut |name| scope.data(name, names))
@@ -518,9 +537,13 @@ impl Ready {
     /// What a lead gives: the document of a link and what its own links lead to, or what stands for it; or a part, and
     /// what its links lead to.
     async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
-        let (own, below, headers) = match lead {
-            Lead::Part(part) => (Found::part(part, site.base.clone()), site.below(), Fields::default()),
-            Lead::Link(link) => match self.document(&link, site, scope).await? {
+        let (link, act) = match &lead {
+            Lead::Link(link) | Lead::Action(link, _) | Lead::Part(link) => (link, None),
+            Lead::Act(act) => (&act.link, Some(act)),
+        };
+        let (own, below, headers) = match &lead {
+            Lead::Part(part) => (Found::part(part.clone(), site.base.clone()), site.below(), Fields::default()),
+            _ => match self.document(link, act, site, scope).await? {
                 Reached::Instead(found) => return Ok(found),
                 Reached::Document(document) => {
                     let author = self.author(Some(&document.base), &site.names);
@@ -544,13 +567,19 @@ impl Ready {
     }
 
     /// The document of a link, or what stands for it.
-    async fn document(self: &Arc<Self>, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Reached, Error> {
-        let fetched = match self.reach(link, site, scope) {
+    async fn document(
+        self: &Arc<Self>,
+        link: &Data,
+        act: Option<&Arc<Act>>,
+        site: &Site,
+        scope: &Arc<Scope>,
+    ) -> Result<Reached, Error> {
+        let fetched = match self.reach(link, act, site, scope) {
             Ok(Some((fetching, trust))) => {
                 let fetched = fetching.await;
                 match self.is_redirect(&fetched) {
                     // Boxed: documents that are there would carry the room.
-                    true => match Box::pin(self.clone().arrive(fetched, trust, scope.clone())).await {
+                    true => match Box::pin(self.clone().arrive(fetched, trust, act.cloned(), scope.clone())).await {
                         Ok(document) if site.leads_back(&document) => Ok(None),
                         fetched => fetched.map(Some),
                     },
@@ -589,9 +618,15 @@ impl Ready {
     }
 
     /// `None` for no link, and for one that leads back to where it was found.
-    fn reach(&self, link: &Data, site: &Site, scope: &Arc<Scope>) -> Result<Option<(Fetching, Trust)>, Error> {
+    fn reach(
+        &self,
+        link: &Data,
+        act: Option<&Arc<Act>>,
+        site: &Site,
+        scope: &Arc<Scope>,
+    ) -> Result<Option<(Fetching, Trust)>, Error> {
         match self.place(link, site.base.as_ref())? {
-            Some(place) if !site.was_at(&place.url) => self.fetch(place, &site.author, scope).map(Some),
+            Some(place) if !site.was_at(&place.url) => self.fetch(place, &site.author, act, scope).map(Some),
             _ => Ok(None),
         }
     }
@@ -608,8 +643,14 @@ impl Ready {
 
     /// Follows redirects to the document that they lead to. Each address is checked before it is called, and a server
     /// that was called without credentials sends nobody to its own door with them.
-    async fn arrive(self: Arc<Self>, fetched: Fetched, trust: Trust, scope: Arc<Scope>) -> Fetched {
-        let (mut fetched, mut trust) = (fetched, trust);
+    async fn arrive(
+        self: Arc<Self>,
+        fetched: Fetched,
+        trust: Trust,
+        act: Option<Arc<Act>>,
+        scope: Arc<Scope>,
+    ) -> Fetched {
+        let (mut fetched, mut trust, mut act) = (fetched, trust, act);
         for _ in 0..self.redirects {
             let document = fetched?;
             let Base::At(upstream, _) = &document.base else { return Ok(document) };
@@ -618,7 +659,8 @@ impl Ready {
             let wrong = || Error::new(Kind::Unusable, "a redirect of the upstream leads to no URL");
             let place = self.locate(location.ok_or_else(wrong).map_err(name)?, Some(&document.base)).map_err(name)?;
             let author = Some(upstream.clone()).filter(|_| trust == Trust::Full);
-            let (fetching, own) = self.fetch(place, &author, &scope)?;
+            act = act.filter(|act| stays(document.status, &act.method));
+            let (fetching, own) = self.fetch(place, &author, act.as_ref(), &scope)?;
             trust = own;
             fetched = fetching.await;
             if !self.is_redirect(&fetched) {
@@ -652,16 +694,36 @@ impl Ready {
     }
 
     /// Fetches a document, or waits with others who asked for it.
-    fn fetch(&self, place: Place, author: &Author, scope: &Arc<Scope>) -> Result<(Fetching, Trust), Error> {
+    fn fetch(
+        &self,
+        place: Place,
+        author: &Author,
+        act: Option<&Arc<Act>>,
+        scope: &Arc<Scope>,
+    ) -> Result<(Fetching, Trust), Error> {
         let name = place.upstream.name();
-        let trusted = author.as_ref() == Some(name) || self.named.contains(name) || !place.upstream.presents(scope);
+        let own = author.as_ref() == Some(name) || self.named.contains(name);
+        let method = act.map_or(Method::GET, |act| act.method.clone());
+        if !own && !method.is_safe() {
+            let detail = "a link that changes something leads to an upstream that did not write it; name it in `to`";
+            return Err(Error::new(Kind::Unusable, detail));
+        }
+        let acted = act.is_some();
+        // Its fields and its body are for the upstream that wrote the link.
+        let act = act.filter(|_| own);
+        let trusted = own || !place.upstream.presents(scope);
         let (presents, (mut fields, host)) = match trusted {
             true => {
                 (Presents::Credentials, (place.upstream.fields(scope, Likeness::Other)?, place.upstream.host(scope)))
             }
             false => (Presents::Nothing, (place.upstream.anonymous_fields(scope)?, None)),
         };
-        ask_whole(&mut fields, &Method::GET);
+        ask_whole(&mut fields, &method);
+        for (name, value) in act.iter().flat_map(|act| &act.headers) {
+            fields.write(name, Some(value.clone()));
+        }
+        let body = act.and_then(|act| act.body.clone());
+        let shared = method == Method::GET && body.is_none();
         let key = key(&place, presents, &fields);
         let keeping = place.upstream.keep(scope, &mut fields)?;
         let headers = fields.into_map();
@@ -674,6 +736,8 @@ impl Ready {
             let note = scope.record().map(|record| CallNote::new(record, &self.noted));
             let (target, root) = (place.target, Root::Server);
             let call = Call {
+                method,
+                body: body.map(Body::Bytes),
                 headers,
                 timeouts,
                 deadline,
@@ -687,10 +751,14 @@ impl Ready {
             };
             let name = place.upstream.name().clone();
             let base = Base::At(name, place.url);
-            Fetch { calling: place.upstream.call(call), base, bound, reading: None }
+            Fetch { calling: place.upstream.call(call), base, bound, acted, reading: None }
         };
         let trust = if trusted { Trust::Full } else { Trust::Anonymous };
-        Ok((scope.memo().fetch(key, start), trust))
+        match shared {
+            true => Ok((scope.memo().fetch(key, start), trust)),
+            // Each is a call of its own: it may change something, or answer without a body.
+            false => Ok((Either::Right(start().boxed().shared()), trust)),
+        }
     }
 
     /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
@@ -767,6 +835,8 @@ pin_project! {
         calling: C,
         base: Base,
         bound: usize,
+        // Whether an empty body is nothing, not an answer without its document.
+        acted: bool,
         reading: Option<BoxFuture<'static, Fetched>>,
     }
 }
@@ -778,7 +848,7 @@ impl<C: Future<Output = Result<Answer, Error>>> Future for Fetch<C> {
         let own = self.project();
         if own.reading.is_none() {
             let answer = task::ready!(own.calling.poll(cx))?;
-            match read(answer, own.base, *own.bound) {
+            match read(answer, own.base, *own.bound, *own.acted) {
                 Either::Left(fetched) => return Poll::Ready(fetched),
                 Either::Right(reading) => *own.reading = Some(reading),
             }
@@ -788,10 +858,11 @@ impl<C: Future<Output = Result<Answer, Error>>> Future for Fetch<C> {
 }
 
 /// The document of an answer: at once, if its body is at hand and small.
-fn read(answer: Answer, base: &Base, bound: usize) -> Either<Fetched, BoxFuture<'static, Fetched>> {
+fn read(answer: Answer, base: &Base, bound: usize, acted: bool) -> Either<Fetched, BoxFuture<'static, Fetched>> {
     let Answer { status, headers, body, lists, .. } = answer;
     let (head, base) = ((status, headers), base.clone());
     match body {
+        Body::Bytes(bytes) if acted && bytes.is_empty() => Either::Left(document(head, Ok(jq::null().into()), base, 0)),
         Body::Bytes(bytes) if bytes.len() <= bound => {
             let size = bytes.len();
             match format::document(head.0, &head.1, lists, bytes, bound) {
@@ -801,6 +872,7 @@ fn read(answer: Answer, base: &Base, bound: usize) -> Either<Fetched, BoxFuture<
         }
         body => Either::Right(Box::pin(async move {
             match body.collect(bound).await {
+                Ok(bytes) if acted && bytes.is_empty() => document(head, Ok(jq::null().into()), base, 0),
                 Ok(bytes) => {
                     let size = bytes.len();
                     let data = format::document(head.0, &head.1, lists, bytes, bound).await;
@@ -893,10 +965,10 @@ impl Pages {
 
     async fn fetch(&mut self, place: Place, author: &Author, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
-        let fetched = match self.ready.fetch(place, author, &self.scope) {
+        let fetched = match self.ready.fetch(place, author, None, &self.scope) {
             Ok((fetching, trust)) => match fetching.await {
                 fetched if self.ready.is_redirect(&fetched) => {
-                    Box::pin(self.ready.clone().arrive(fetched, trust, self.scope.clone())).await
+                    Box::pin(self.ready.clone().arrive(fetched, trust, None, self.scope.clone())).await
                 }
                 fetched => fetched,
             },
@@ -957,7 +1029,7 @@ impl Pages {
         }
         let place = match leads.first() {
             Some(Lead::Link(link)) => self.ready.place(link, base.as_ref())?,
-            Some(Lead::Part(_)) | None => None,
+            _ => None,
         };
         let author = self.ready.author(base.as_ref(), names);
         let place = place.filter(|place| !self.seen.contains(&place.url));

@@ -104,6 +104,11 @@ spec! {
     /// `included`, as a sub-entity), that is used, and no call is made; otherwise the link is followed. `prefer: link`
     /// turns this round. An included resource of JSON:API is `{"data": …}`, as if it had been fetched.
     ///
+    /// With `method`, `headers`, `body` or `action`, the link is called in that way, once for each item. A method that may
+    /// change something is only used at the upstream that wrote the link, or at one that `to` names; `headers` and
+    /// `body` are sent nowhere else either. An answer without a body is null. A redirect with 303, and one of a POST
+    /// with 301 or 302, is followed by GET.
+    ///
     /// An item's body and the documents are read whole, within `max_body`. The item fails if its link is rejected, if
     /// there is no answer, or if the answer has a status other than 2xx (also 404), unless `otherwise` or `on_status`
     /// gives a value. An answer that flows in with a status other than 2xx passes unchanged.
@@ -125,6 +130,15 @@ spec! {
         pub json_api: Option<Located<String>>,
         /// A relation in Siren's `entities` or `links`.
         pub siren: Option<Located<String>>,
+        /// The name of an action of Siren (`actions`), or of a template of HAL-FORMS (`_templates`). It is called by its method,
+        /// with its fields in its content type; an object of `body` adds to the fields, or replaces them.
+        pub action: Option<Located<String>>,
+        /// The method of the call, in capitals. Default: GET, or POST with a `body`, or that of the action.
+        pub method: Option<Located<String>>,
+        /// Header fields to send, as in `request`.
+        pub headers: Option<Entries<Located<String>>>,
+        /// An expression that gives the body, as in `request`.
+        pub body: Option<Expression>,
         /// The `name` of the link, if several links of HAL have the same relation.
         #[name = "name"]
         pub link_name: Option<Located<String>>,
