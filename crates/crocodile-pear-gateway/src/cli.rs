@@ -7,6 +7,7 @@ mod events;
 mod explain;
 mod file;
 mod health;
+mod import;
 mod init;
 mod print;
 mod probe;
@@ -46,6 +47,8 @@ enum Command {
     Events(events::Events),
     /// Request a URL once. Exits with 0 if the status is 2xx, and with 1 otherwise.
     Health(health::Health),
+    /// Import the configuration of another gateway.
+    Import(import::Import),
     /// Print the JSON Schema of the configuration, for editors.
     Schema,
     /// Serve example endpoints with built-in example upstreams, and print what to try.
@@ -67,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Top(top) => top.execute(),
         Command::Events(events) => events.execute(),
         Command::Health(health) => health.execute(),
+        Command::Import(import) => import.execute(),
         Command::Schema => schema::execute(),
         Command::Demo(demo) => demo.execute(),
         Command::Completions(completions) => completions.execute(Cli::command()),

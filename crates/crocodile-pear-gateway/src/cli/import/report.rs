@@ -1,0 +1,168 @@
+//! The report of an import: what became of every setting of the input.
+//!
+//! An importer keeps one [`Report`]. For each setting it calls [`Report::imported`], [`Report::remarked`] (imported, with
+//! something to know), [`Report::reported`] (not imported) or [`Report::ignored`] (the source itself does nothing with it).
+//! Each has its key as a path (`endpoints[3].backend[0].target`), its place, and a sentence.
+
+use crocodile_pear::problem::{Problem, Severity, Span};
+use serde_json::{Value, json};
+
+use crate::config::{self, Format, Sources};
+use crate::visible;
+
+/// What became of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The configuration has it.
+    Imported,
+    /// The configuration has it; the message says how it differs.
+    Remarked,
+    /// The configuration does not have it.
+    Reported,
+    /// The source's own gateway does nothing with it.
+    Ignored,
+}
+
+impl Fate {
+    fn name(self) -> &'static str {
+        match self {
+            Fate::Imported => "imported",
+            Fate::Remarked => "remarked",
+            Fate::Reported => "reported",
+            Fate::Ignored => "ignored",
+        }
+    }
+}
+
+/// A setting of the input, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its path: `endpoints[3].backend[0].target`.
+    pub key: String,
+    /// Its place.
+    pub span: Span,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why it was not imported, or how it differs; empty if it was imported as it is.
+    pub message: String,
+    /// What to do instead; may be empty.
+    pub remedy: String,
+}
+
+/// What became of every setting of the input.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The files of the input.
+    pub sources: Sources,
+    settings: Vec<Setting>,
+}
+
+impl Report {
+    /// A report on these files. A `Span` names its file by its index.
+    pub fn new(sources: Sources) -> Self {
+        Self { sources, settings: Vec::new() }
+    }
+
+    /// Notes a setting that the configuration has.
+    pub fn imported(&mut self, key: impl Into<String>, span: Span) {
+        self.note(key.into(), span, Fate::Imported, String::new(), String::new());
+    }
+
+    /// Notes a setting that the configuration has, with a difference that its operator should know.
+    pub fn remarked(
+        &mut self,
+        key: impl Into<String>,
+        span: Span,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.note(key.into(), span, Fate::Remarked, message.into(), remedy.into());
+    }
+
+    /// Notes a setting that the configuration does not have: why, and what to use instead.
+    pub fn reported(
+        &mut self,
+        key: impl Into<String>,
+        span: Span,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.note(key.into(), span, Fate::Reported, message.into(), remedy.into());
+    }
+
+    /// Notes a setting with which the source's own gateway does nothing: why.
+    pub fn ignored(&mut self, key: impl Into<String>, span: Span, why: impl Into<String>) {
+        self.note(key.into(), span, Fate::Ignored, why.into(), String::new());
+    }
+
+    fn note(&mut self, key: String, span: Span, fate: Fate, message: String, remedy: String) {
+        self.settings.push(Setting { key, span, fate, message, remedy });
+    }
+
+    /// All settings, in the order of the files.
+    pub fn settings(&self) -> Vec<&Setting> {
+        let mut settings: Vec<_> = self.settings.iter().collect();
+        settings.sort_by_key(|setting| setting.span);
+        settings
+    }
+
+    /// How many settings had this fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.settings.iter().filter(|setting| setting.fate == fate).count()
+    }
+
+    /// Whether every setting was imported or is ignored by the source itself.
+    pub fn is_whole(&self) -> bool {
+        self.count(Fate::Reported) == 0
+    }
+
+    /// What an operator should read, as problems: what was not imported as errors, what differs as warnings.
+    pub fn problems(&self) -> Vec<Problem> {
+        let problem = |setting: &&Setting| {
+            let severity = match setting.fate {
+                Fate::Reported => Severity::Error,
+                Fate::Remarked => Severity::Warning,
+                Fate::Imported | Fate::Ignored => return None,
+            };
+            let (message, remedy) = (setting.message.clone(), setting.remedy.clone());
+            Some(Problem {
+                span: setting.span,
+                message,
+                remedy: Some(remedy).filter(|text| !text.is_empty()),
+                severity,
+            })
+        };
+        self.settings().iter().filter_map(problem).collect()
+    }
+
+    /// The report for people: as `check` prints problems, then what the source ignores, then the counts.
+    pub fn text(&self, format: Format) -> String {
+        let mut text = config::report(&self.problems(), &self.sources, format);
+        let ignored: Vec<_> = self.settings().into_iter().filter(|setting| setting.fate == Fate::Ignored).collect();
+        for setting in &ignored {
+            let place = self.sources.place(setting.span);
+            text.push_str(&visible::plain(&format!("ignored: {place}: `{}`: {}", setting.key, setting.message)));
+            text.push('\n');
+        }
+        let imported = self.count(Fate::Imported) + self.count(Fate::Remarked);
+        let (reported, ignored) = (self.count(Fate::Reported), ignored.len());
+        text + &format!("settings: {imported} imported, {reported} not imported, {ignored} without effect\n")
+    }
+
+    /// Every setting, for programs.
+    pub fn json(&self) -> Value {
+        let setting = |setting: &&Setting| {
+            let file = self.sources.file(setting.span.file).map(|source| source.path.display().to_string());
+            json!({
+                "key": setting.key,
+                "file": file,
+                "line": setting.span.line,
+                "column": setting.span.column,
+                "state": setting.fate.name(),
+                "message": setting.message,
+                "remedy": setting.remedy,
+            })
+        };
+        self.settings().iter().map(setting).collect()
+    }
+}
