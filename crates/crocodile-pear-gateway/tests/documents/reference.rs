@@ -106,7 +106,7 @@ const KINDS: [Kind; 20] = [
     Kind::Internal,
 ];
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "init",
     "run",
     "check",
@@ -115,6 +115,7 @@ const COMMANDS: [&str; 13] = [
     "top",
     "events postgres",
     "health",
+    "import krakend",
     "schema",
     "demo",
     "demo items",
