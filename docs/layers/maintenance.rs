@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node};
+use crocodile_pear::request::context::Scope;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 /// How long it takes.
 #[derive(Clone, Debug)]
@@ -39,14 +39,14 @@ impl Spec for Maintenance {
         Some(Arc::new(self.clone()))
     }
 
-    fn around(ready: &Arc<Self>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Self>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }
 
 impl Layer for Maintenance {
     fn request<'a>(&'a self, _: &'a mut Scope) -> Verdict<'a> {
-        let mut response = respond::refuse(StatusCode::SERVICE_UNAVAILABLE, "closed for maintenance");
+        let mut response = response::refuse(StatusCode::SERVICE_UNAVAILABLE, "closed for maintenance");
         response.headers_mut().insert(RETRY_AFTER, self.0.as_secs().into());
         Verdict::Answer(response)
     }
@@ -58,7 +58,7 @@ impl Layer for Maintenance {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::flow::Body;
+    use crocodile_pear::message::body::Body;
     use http::{HeaderMap, Method};
 
     use super::*;

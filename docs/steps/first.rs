@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
-use crate::flow::Flow;
-use crate::problem::Problems;
-use crate::scope::Scope;
-use crate::spec::{Decode, Definitions, Json, Node};
-use crate::step::{Compile, Shape, Spec, Step};
+use crate::config::problem::Problems;
+use crate::config::spec::{Decode, Definitions, Json, Node};
+use crate::pipeline::flow::Flow;
+use crate::pipeline::step::{Compile, Shape, Spec, Step};
+use crate::request::context::Scope;
 
 /// How many items are kept.
 #[derive(Clone, Debug)]
@@ -51,7 +51,8 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
-    use crate::flow::{Awaited, Body, Producer};
+    use crate::message::body::Body;
+    use crate::pipeline::flow::{Awaited, Producer};
 
     #[tokio::test]
     async fn what_is_not_kept_is_not_called() {

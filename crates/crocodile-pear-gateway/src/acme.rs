@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crocodile_pear::problem::Span;
-use crocodile_pear::spec::Located;
+use crocodile_pear::config::problem::Span;
+use crocodile_pear::config::spec::Located;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,7 +24,7 @@ use self::renewal::Renewal;
 use self::store::Store;
 use crate::config::Sources;
 use crate::gateway::Gateway;
-use crate::listen::{Acme, AcmeAccount, Folder, Listening};
+use crate::listeners::spec::{Acme, AcmeAccount, Folder, Listening};
 use crate::server::{Acquired, Entry};
 
 /// The certificates that are ordered for the listeners.

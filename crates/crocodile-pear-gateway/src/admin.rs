@@ -14,24 +14,24 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::flow::Body;
-use crocodile_pear::limiter::LogLimiter;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 
 use self::desk::Desk;
 use self::guard::Guard;
 use self::watch::Watchers;
-use crate::address::Address;
-use crate::analytics::{self, Analytics, Form, Query};
-use crate::live::Live;
-use crate::metrics::Metrics;
-use crate::operators::AdminSpec;
-use crate::respond;
+use crate::gateway::live::Live;
+use crate::http::response;
+use crate::listeners::admin_spec::AdminSpec;
+use crate::net::address::Address;
 use crate::server::{
     self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply,
     Settings, Shutdown,
 };
+use crate::telemetry::analytics::{self, Analytics, Form, Query};
+use crate::telemetry::metrics::Metrics;
 
 /// The operators' listener while it serves.
 pub struct Serving {
@@ -130,7 +130,7 @@ impl Handler for Admin {
     }
 
     fn refuse(&self, refusal: Refusal, _: Option<HeaderValue>, _: &Arc<Connection>) -> Reply {
-        respond::refusal(&refusal).into()
+        response::refusal(&refusal).into()
     }
 
     fn connections_closed_for_room(&self, count: usize) {
@@ -174,7 +174,7 @@ impl Admin {
         }
         let method = if path == "/cache/purge" { Method::POST } else { Method::GET };
         if request.method != method && (&request.method, &method) != (&Method::HEAD, &Method::GET) {
-            return respond::other_method(&request.method, &[&method]).into();
+            return response::other_method(&request.method, &[&method]).into();
         }
         let response = match path.as_str() {
             "/ready" if self.shutdown.leaves() => {
@@ -208,12 +208,12 @@ impl Admin {
             "/metrics" => metrics::show(&live.current(), &headers),
             "/analytics" => analytics(&query, &live.current().lasting().analytics),
             "/" => page::show(),
-            "/status" => respond::json_bytes(watchers.status(&live)),
+            "/status" => response::json_bytes(watchers.status(&live)),
             "/requests" => requests::list(&live.current(), &query),
             "/cache" => cache::show(live.current().cache()),
             path => match path.strip_prefix("/requests/") {
                 Some(id) => requests::show(&live.current(), id),
-                None => respond::not_found(),
+                None => response::not_found(),
             },
         };
         let (page, place) = self.desk.make(make).await;
@@ -233,12 +233,12 @@ struct Page {
 fn analytics(query: &str, analytics: &Analytics) -> Response<Body> {
     let (query, form) = match Query::read(query, analytics::now()) {
         Ok(asked) => asked,
-        Err(told) => return respond::refuse(StatusCode::BAD_REQUEST, &told),
+        Err(told) => return response::refuse(StatusCode::BAD_REQUEST, &told),
     };
     match (analytics.answer(&query), form) {
-        (None, _) => respond::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`"),
+        (None, _) => response::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`"),
         (Some(rows), Form::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),
-        (Some(rows), Form::Json) => respond::json(&analytics::json(&rows)),
+        (Some(rows), Form::Json) => response::json(&analytics::json(&rows)),
     }
 }
 

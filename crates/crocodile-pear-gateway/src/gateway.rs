@@ -1,57 +1,69 @@
 //! Compiles a document into a gateway, and serves requests from beginning to end.
 
+pub(crate) mod choices;
+pub(crate) mod config_status;
+pub(crate) mod detach;
+pub mod document;
+pub(crate) mod health_checks;
+pub(crate) mod layer_origins;
+pub mod live;
+pub(crate) mod locked_settings;
+pub(crate) mod self_call_check;
+pub(crate) mod upstream_check;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::cache::date::Moment;
 use crocodile_pear::cache::downstream::{Made, describe};
 use crocodile_pear::cache::{self, Dependence};
-use crocodile_pear::carried::{Carry, Reading};
+use crocodile_pear::config::carried_state::{Carry, Reading};
+use crocodile_pear::config::files::Files;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Located, Node, Timeout};
 use crocodile_pear::database::Database;
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::{Body, Passage};
-use crocodile_pear::plan::{Plan, often_has_body};
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Located, Node, Timeout};
-use crocodile_pear::step::{ByName, Compile, Known, KnownRoute, StreamSpec};
-use crocodile_pear::steps::Written;
-use crocodile_pear::upstream::{Files, Given, Resolver, Upstream};
-use crocodile_pear::via::{self, Forwards};
+use crocodile_pear::http::date::Moment;
+use crocodile_pear::http::loop_detection::{self, Forwards};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::message::side_channel::Passage;
+use crocodile_pear::pipeline::plan::{Plan, often_has_body};
+use crocodile_pear::pipeline::step::{ByName, Compile, Known, KnownRoute, StreamSpec};
+use crocodile_pear::pipeline::steps::Written;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::upstream::{Resolver, Upstream, UpstreamEnvironment};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use indexmap::IndexMap;
 
-use crate::address::{self, Address};
-use crate::background::{Work, Worked};
-use crate::choices;
-use crate::detach::Detaching;
-use crate::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
-use crate::events::{self, EventSource};
-use crate::forwarded::Trust;
-use crate::itself;
-use crate::lasting::Lasting;
-use crate::layer::{self, Around, PathParams, Paths, Rest, Verdict};
+use crate::net::address::{self, Address};
+use crate::runtime::tasks::{Work, Worked};
+
+use crate::gateway::detach::Detaching;
+use crate::gateway::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
+use crate::net::trusted_proxies::Trust;
+use crate::shared::events::{self, EventSource};
+
+use crate::gateway::layer_origins::{PlaceOfLayers, origins};
+use crate::http::response;
+use crate::http::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
+use crate::http::upgrade::Allowed;
+use crate::layer::stack::{LayerPass, Stack};
+use crate::layer::{self, LayerPosition, PathParams, Paths, Rest, Verdict};
 use crate::layers::Shared;
-use crate::listen::{Listening, check_folder};
-use crate::metrics::Metrics;
-use crate::network::Ipv6Prefix;
-use crate::origins::{PlaceOfLayers, origins};
-use crate::respond;
-use crate::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
-use crate::server::{ClientRequest, Connection, Patience, Redirect, Refusal, Reply, Unhurried, grpc};
-use crate::stack::{Stack, Visit};
-use crate::store::{MEMORY, Store};
-use crate::traces::Traces;
-use crate::upgrade::Allowed;
-use crate::upstreams;
-use crate::version::{Adapting, Choice, Chooser, Named, Versioned};
+use crate::listeners::spec::{Listening, check_folder};
+use crate::net::cidr::Ipv6Prefix;
+use crate::server::{BodyPace, ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
+use crate::shared::persistent::Lasting;
+use crate::shared::redis_tier::{MEMORY, Store};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Traces;
+
+use crate::http::version::{Adapting, Choice, Chooser, Named, Versioned};
 
 /// Everything that serves requests. Immutable: a reload makes a new one.
 pub struct Gateway {
-    hosts: Hosts<Site>,
+    hosts: Hosts<HostRoutes>,
     endpoints: Vec<Arc<Endpoint>>,
     /// The layers around requests that no endpoint serves.
     unserved: Arc<Stack>,
@@ -80,8 +92,8 @@ pub struct Gateway {
 }
 
 /// The endpoints of one host.
-struct Site {
-    routes: Routes<Slot>,
+struct HostRoutes {
+    routes: Routes<RouteTarget>,
     /// The choosers of versions for its groups.
     apis: Vec<Arc<Chooser>>,
     /// The layers around this host's requests that no endpoint serves.
@@ -89,13 +101,13 @@ struct Site {
 }
 
 /// An entry of the router: an endpoint and its version.
-struct Slot {
+struct RouteTarget {
     endpoint: Arc<Endpoint>,
     /// Its version, unless the path alone chooses the version.
     version: Option<Arc<Versioned>>,
 }
 
-impl Slot {
+impl RouteTarget {
     /// Whether this endpoint belongs to the version that a request asks for.
     fn serves(&self, choice: &mut Choice, scope: &Scope) -> bool {
         match &self.version {
@@ -105,7 +117,7 @@ impl Slot {
     }
 
     /// Whether both belong to the same API, but to different versions of it.
-    fn apart(&self, other: &Slot) -> bool {
+    fn apart(&self, other: &RouteTarget) -> bool {
         let versions = self.version.as_ref().zip(other.version.as_ref());
         versions.is_some_and(|(own, other)| Arc::ptr_eq(&own.chooser, &other.chooser) && own.index != other.index)
     }
@@ -139,7 +151,7 @@ pub struct Endpoint {
 
 /// The inputs of a compilation besides the document.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct CompileEnvironment<'a> {
     /// The parts of the configuration that could not be read and are therefore not in the document.
     pub unread: &'a Unread,
     /// Reads the files that the document names.
@@ -191,14 +203,15 @@ fn databases(
 
 impl Gateway {
     /// Compiles a document. Collects every problem instead of stopping at the first.
-    pub fn compile(document: &Document, given: Surroundings<'_>, problems: &mut Problems) -> Option<Self> {
+    pub fn compile(document: &Document, given: CompileEnvironment<'_>, problems: &mut Problems) -> Option<Self> {
         let mut upstreams = IndexMap::new();
         let listening = listening(document, given.files, problems);
-        let mut sound = listening.is_some() && itself::check(document, problems).is_some();
+        let mut sound = listening.is_some() && self_call_check::check(document, problems).is_some();
         let carry = Carry::over(&given.lasting.carried);
         let resolver = document.resolver.as_ref().map(|resolver| resolver.ready(&carry));
         let cache = Some(given.lasting.cache.clone());
-        let beside = Given { files: given.files, resolver: resolver.clone(), cache, carry: carry.clone() };
+        let beside =
+            UpstreamEnvironment { files: given.files, resolver: resolver.clone(), cache, carry: carry.clone() };
         for (name, (span, spec)) in document.upstreams.iter().flatten().filter(|(_, (_, spec))| spec.choose.is_none()) {
             match spec.compile(name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
@@ -223,7 +236,7 @@ impl Gateway {
         let traces = document.traces.as_ref().map(|traces| {
             let reading = Reading::new(given.files);
             let files = |written: &_| reading.read(written);
-            let beside = Given { files: &files, ..beside.clone() };
+            let beside = UpstreamEnvironment { files: &files, ..beside.clone() };
             let made = traces.compile(&beside, &given.lasting.spans, problems)?;
             let terms = (traces.mark, reading.mark(), resolver.as_ref().map(Resolver::mark));
             Some(carry.part(("traces", terms)).settle(made))
@@ -236,7 +249,7 @@ impl Gateway {
         // Where `authenticate` cannot be read, that was reported.
         let anonymous = !given.unread.authenticates && !document.authenticates();
         if anonymous {
-            upstreams::check_claims(document, &upstreams, problems);
+            upstream_check::check_claims(document, &upstreams, problems);
         }
         let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
         (cx.resolver, cx.store) = (resolver.clone(), store.as_ref().map(|store| store.state.clone()));
@@ -253,7 +266,7 @@ impl Gateway {
         cx.anonymous = anonymous;
         let layers = document.layers.compile(&mut cx);
         let works = cx.works;
-        let unserved = Arc::new(layers.around(&Around::nothing()));
+        let unserved = Arc::new(layers.around(&LayerPosition::nothing()));
         let mut gateway = Gateway {
             hosts: Hosts::default(),
             endpoints: Vec::new(),
@@ -277,7 +290,7 @@ impl Gateway {
         let document_place =
             PlaceOfLayers { group: None, written: document.layers.written(), locked: &document.locked, placed: true };
         let places = vec![document_place.clone()];
-        let outside = Scenery { layers, hosts: Vec::new(), unserved, authenticates, places };
+        let outside = GroupContext { layers, hosts: Vec::new(), unserved, authenticates, places };
         sound &= gateway.add_all(&plain(&document.endpoints), &outside, broken, given, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
             let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
@@ -297,13 +310,13 @@ impl Gateway {
             let hosts = hosts.unwrap_or_default();
             let unserved = match hosts.as_slice() {
                 [] => gateway.unserved.clone(),
-                _ => Arc::new(layers.around(&Around::nothing())),
+                _ => Arc::new(layers.around(&LayerPosition::nothing())),
             };
             let authenticates = group.layers.authenticates().unwrap_or(authenticates);
             let place =
                 PlaceOfLayers { group: Some(name), written: group.layers.written(), locked: &group.locked, placed };
             let scenery =
-                Scenery { layers, hosts, unserved, authenticates, places: vec![document_place.clone(), place] };
+                GroupContext { layers, hosts, unserved, authenticates, places: vec![document_place.clone(), place] };
             let (placed, whole) = gateway.place(name, group, &scenery, problems);
             sound &= whole.is_some();
             sound &= gateway.add_all(&placed, &scenery, broken, given, problems).is_some();
@@ -312,7 +325,7 @@ impl Gateway {
             sound &= database.verify(problems).is_some();
         }
         if !problems.fatal() {
-            upstreams::check_called(document, &gateway.upstreams, problems);
+            upstream_check::check_called(document, &gateway.upstreams, problems);
         }
         sound.then_some(gateway)
     }
@@ -322,7 +335,7 @@ impl Gateway {
         &mut self,
         name: &str,
         group: &'a GroupSpec,
-        scenery: &Scenery<'_>,
+        scenery: &GroupContext<'_>,
         problems: &mut Problems,
     ) -> (Vec<Placed<'a>>, Option<()>) {
         let Some(versions) = &group.versions else { return (plain(&group.endpoints), Some(())) };
@@ -338,9 +351,9 @@ impl Gateway {
     fn add_all(
         &mut self,
         placed: &[Placed<'_>],
-        scenery: &Scenery<'_>,
+        scenery: &GroupContext<'_>,
         broken: Broken<'_>,
-        given: Surroundings<'_>,
+        given: CompileEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
         // An endpoint has one set of layers, however many versions serve it: all versions share its limits.
@@ -376,7 +389,7 @@ impl Gateway {
         placed: &Placed<'_>,
         (route, name): (Result<Route, Route>, Arc<str>),
         layers: &Shared,
-        scenery: &Scenery<'_>,
+        scenery: &GroupContext<'_>,
         broken: Broken<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
@@ -393,7 +406,7 @@ impl Gateway {
         let plan = self.plan(placed, (known, anonymous), broken, problems).map(Arc::new);
         let detach = self.detaching(placed, self.known(spec, known, anonymous, broken), problems);
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
-        let around = Around {
+        let around = LayerPosition {
             route: Some(&name),
             plan: plan.as_ref(),
             versioned: versioned.as_ref(),
@@ -402,7 +415,7 @@ impl Gateway {
             written_max_body,
             piped: !spec.pipeline.is_empty(),
             dependence: plan.as_ref().map(|plan| plan.dependence().clone()).unwrap_or_default().into(),
-            ..Around::default()
+            ..LayerPosition::default()
         };
         let layers = Arc::new(layers.around(&around));
         for (place, message, remedy) in around.warned.take() {
@@ -449,9 +462,9 @@ impl Gateway {
         }
         for pattern in scenery.patterns() {
             let version = versioned.clone().filter(|versioned| !versioned.by_path);
-            let slot = Slot { endpoint: endpoint.clone(), version };
+            let slot = RouteTarget { endpoint: endpoint.clone(), version };
             let site = self.site(pattern, &scenery.unserved);
-            if let Err(with) = site.routes.add(&route, slot, Slot::apart) {
+            if let Err(with) = site.routes.add(&route, slot, RouteTarget::apart) {
                 let message = match with == route.path {
                     true => format!("`{}` is written twice", route.name(&with)),
                     false => {
@@ -475,8 +488,8 @@ impl Gateway {
     }
 
     /// The site of a host; made if it is new.
-    fn site(&mut self, pattern: Option<&HostPattern>, unserved: &Arc<Stack>) -> &mut Site {
-        let make = || Site { routes: Routes::new(), apis: Vec::new(), unserved: unserved.clone() };
+    fn site(&mut self, pattern: Option<&HostPattern>, unserved: &Arc<Stack>) -> &mut HostRoutes {
+        let make = || HostRoutes { routes: Routes::new(), apis: Vec::new(), unserved: unserved.clone() };
         let site = self.hosts.entry(pattern, make);
         // If several groups share a host, requests that no endpoint serves get the layers of the document.
         if !Arc::ptr_eq(&site.unserved, unserved) {
@@ -666,7 +679,7 @@ impl Gateway {
             // Before any check that could refuse the request: a certificate authority has no credentials, and may use
             // any address.
             if let Some(answer) = challenge {
-                return respond::challenge(answer).into();
+                return response::challenge(answer).into();
             }
             if let Some(redirect) = redirect {
                 return gateway.redirect(scope, &redirect);
@@ -680,7 +693,9 @@ impl Gateway {
             }
             let found = site.map(|site| site.find(&scope));
             match found.unwrap_or(Ok(FoundRoute::Nothing)) {
-                Ok(FoundRoute::Endpoint(Slot { endpoint, .. }, params)) if !another_answers(site, &scope, endpoint) => {
+                Ok(FoundRoute::Endpoint(RouteTarget { endpoint, .. }, params))
+                    if !another_answers(site, &scope, endpoint) =>
+                {
                     let own = alone(&mut scope);
                     own.set_params(params);
                     endpoint.pass(own, upgrade);
@@ -694,7 +709,7 @@ impl Gateway {
 
     /// Sends an answer that the gateway made itself.
     async fn leave(&self, scope: Arc<Scope>, response: Response<Body>) -> Reply {
-        let mut visit = Visit::new(&self.unserved, scope);
+        let mut visit = LayerPass::new(&self.unserved, scope);
         let response = visit.enter().await.unwrap_or(response);
         visit.leave(response).await
     }
@@ -703,23 +718,23 @@ impl Gateway {
     async fn turn_away(
         &self,
         scope: Arc<Scope>,
-        site: Option<&Site>,
-        found: Result<FoundRoute<'_, Slot>, Error>,
+        site: Option<&HostRoutes>,
+        found: Result<FoundRoute<'_, RouteTarget>, Error>,
     ) -> Reply {
         let unserved = site.map_or(&self.unserved, |site| &site.unserved);
         let asked = site.and_then(|site| site.asked_about(&scope, &found).or_else(|| site.purged(&scope)));
         let open = site.filter(|site| site.is_open(&scope, &found)).map(|_| Arc::new(unserved.without(&FOR_KNOWN)));
         let unserved = open.as_ref().unwrap_or(unserved);
-        let mut visit = Visit::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
+        let mut visit = LayerPass::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
         let refused = site
             .filter(|_| matches!(found, Ok(FoundRoute::Nothing)))
             .and_then(|site| site.other_version(visit.scope()));
         let response = match (visit.enter().await.or(refused), found) {
             (Some(response), _) => response,
-            (None, Ok(FoundRoute::Methods(methods))) => respond::other_method(visit.scope().method(), &methods),
-            (None, Ok(_)) if site.is_none() => respond::other_host(),
-            (None, Ok(_)) => respond::not_found(),
-            (None, Err(error)) => respond::fail(&error),
+            (None, Ok(FoundRoute::Methods(methods))) => response::other_method(visit.scope().method(), &methods),
+            (None, Ok(_)) if site.is_none() => response::other_host(),
+            (None, Ok(_)) => response::not_found(),
+            (None, Err(error)) => response::fail(&error),
         };
         visit.leave(response).await
     }
@@ -729,7 +744,7 @@ impl Gateway {
     fn redirect(&self, scope: Arc<Scope>, redirect: &Redirect) -> Reply {
         let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok());
         let target = redirect.location(host, scope.target());
-        Visit::new(&self.unserved, scope).refuse(|| respond::redirect(target.as_deref()))
+        LayerPass::new(&self.unserved, scope).refuse(|| response::redirect(target.as_deref()))
     }
 
     /// Answers a request that could not be read.
@@ -737,20 +752,20 @@ impl Gateway {
         let headers: HeaderMap = origin.map(|origin| (ORIGIN, origin)).into_iter().collect();
         let mut scope = Scope::new(Method::GET, None, headers, Body::empty());
         scope.facts_mut().set_client(connection.client(connection.version));
-        Visit::new(&self.unserved, Arc::new(scope)).refuse(|| respond::refusal(&refusal))
+        LayerPass::new(&self.unserved, Arc::new(scope)).refuse(|| response::refusal(&refusal))
     }
 }
 
-impl Site {
+impl HostRoutes {
     /// The endpoint whose layers answer a preflight: the one that would serve the announced request (Fetch, 4.8).
-    fn asked_about(&self, scope: &Scope, found: &Result<FoundRoute<'_, Slot>, Error>) -> Option<&Arc<Endpoint>> {
+    fn asked_about(&self, scope: &Scope, found: &Result<FoundRoute<'_, RouteTarget>, Error>) -> Option<&Arc<Endpoint>> {
         // A preflight does not say which version the announced request will ask for.
         let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
         self.announced(scope)
     }
 
     /// Whether an `OPTIONS` is about a path that is open to everybody, so that no credentials are needed to ask about it.
-    fn is_open(&self, scope: &Scope, found: &Result<FoundRoute<'_, Slot>, Error>) -> bool {
+    fn is_open(&self, scope: &Scope, found: &Result<FoundRoute<'_, RouteTarget>, Error>) -> bool {
         let (&Method::OPTIONS, Ok(FoundRoute::Methods(methods)), Some(path)) = (scope.method(), found, scope.path())
         else {
             return false;
@@ -786,7 +801,7 @@ impl Site {
     }
 
     /// Finds the endpoint for a request.
-    fn find(&self, scope: &Scope) -> Result<FoundRoute<'_, Slot>, Error> {
+    fn find(&self, scope: &Scope) -> Result<FoundRoute<'_, RouteTarget>, Error> {
         let mut choice = Choice::default();
         self.routes.find(scope.method(), scope.path().unwrap_or_default(), |slot| slot.serves(&mut choice, scope))
     }
@@ -799,14 +814,14 @@ impl Site {
         if let Some((chooser, named)) = choice.made() {
             let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();
             let mut response = match named {
-                Named::Refused(status, detail) => respond::other_version(*status, detail, &all),
+                Named::Refused(status, detail) => response::other_version(*status, detail, &all),
                 Named::Version(_) => {
                     let has = |index: &usize| {
-                        let serves = |slot: &Slot| slot.version.as_ref().is_some_and(|own| own.index == *index);
+                        let serves = |slot: &RouteTarget| slot.version.as_ref().is_some_and(|own| own.index == *index);
                         matches!(self.routes.find(method, path, serves), Ok(FoundRoute::Endpoint(..)))
                     };
                     let those: Vec<&str> = (0..all.len()).filter(has).map(|index| all[index]).collect();
-                    respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those)
+                    response::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those)
                 }
             };
             response.headers_mut().extend(chooser.vary().map(|vary| (VARY, vary)));
@@ -815,14 +830,14 @@ impl Site {
         let chooser = self.apis.iter().find(|chooser| chooser.looks_versioned(path))?;
         let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();
         if !chooser.names_one(path) {
-            return Some(respond::other_version(StatusCode::NOT_FOUND, "there is no such version", &all));
+            return Some(response::other_version(StatusCode::NOT_FOUND, "there is no such version", &all));
         }
         let has = |name: &&str| {
             let there = chooser.in_version(path, name);
             there.is_some_and(|path| matches!(self.routes.find(method, &path, |_| true), Ok(FoundRoute::Endpoint(..))))
         };
         let those: Vec<&str> = all.into_iter().filter(has).collect();
-        (!those.is_empty()).then(|| respond::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those))
+        (!those.is_empty()).then(|| response::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those))
     }
 }
 
@@ -864,7 +879,7 @@ fn adapting(
 }
 
 /// Whether this is a preflight for another endpoint than the one that serves `OPTIONS`.
-fn another_answers(site: Option<&Site>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
+fn another_answers(site: Option<&HostRoutes>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
     *scope.method() == Method::OPTIONS
         && scope.headers().contains_key(ORIGIN)
         && site
@@ -873,7 +888,7 @@ fn another_answers(site: Option<&Site>, scope: &Scope, serves: &Arc<Endpoint>) -
 }
 
 /// The layers and hosts that the endpoints of one group share.
-struct Scenery<'a> {
+struct GroupContext<'a> {
     layers: Shared,
     hosts: Vec<HostPattern>,
     /// The layers around requests for these hosts that no endpoint serves.
@@ -884,7 +899,7 @@ struct Scenery<'a> {
     places: Vec<PlaceOfLayers<'a>>,
 }
 
-impl Scenery<'_> {
+impl GroupContext<'_> {
     /// The host patterns; a single `None` if the group has no hosts and serves all others.
     fn patterns(&self) -> impl Iterator<Item = Option<&HostPattern>> {
         self.hosts.iter().map(Some).chain(self.hosts.is_empty().then_some(None))
@@ -907,7 +922,7 @@ impl Endpoint {
     /// `upgrade`: the client asks for another protocol.
     fn pass(&self, scope: &mut Scope, upgrade: bool) {
         if self.stream == StreamSpec::On
-            && let Some(patience) = scope.extensions().get::<Arc<dyn Patience>>()
+            && let Some(patience) = scope.extensions().get::<Arc<dyn BodyPace>>()
         {
             patience.unhurried();
         }
@@ -930,7 +945,7 @@ impl Endpoint {
         if !self.rest.plan.is_proxy() {
             own.call_as_get();
         }
-        let mut visit = Visit::new(&self.layers, scope);
+        let mut visit = LayerPass::new(&self.layers, scope);
         // Not in a tuple with it: a response is large.
         let refused = visit.enter().await;
         let own = refused.is_none();
@@ -945,7 +960,7 @@ impl Endpoint {
             describe(response.status(), response.headers_mut(), Made::Alone, dependence, Moment::now());
         }
         if self.stream == StreamSpec::On {
-            response.extensions_mut().insert(Unhurried);
+            response.extensions_mut().insert(NoMinimumRate);
         }
         visit.leave(response).await
     }
@@ -981,7 +996,7 @@ impl Endpoint {
     async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
         let plan = &self.rest.plan;
         if !plan.serves(scope.method()) {
-            return respond::other_method(scope.method(), &[&Method::GET]);
+            return response::other_method(scope.method(), &[&Method::GET]);
         }
         // Before the caches: a copy would answer a request whose body nobody has seen.
         if plan.refuses_body()
@@ -989,7 +1004,7 @@ impl Endpoint {
             // Boxed: other requests would carry the room.
             && let Err(error) = Box::pin(scope.refuse_body()).await
         {
-            return respond::fail(&error);
+            return response::fail(&error);
         }
         if let Some(detach) = &self.detach {
             // Boxed, too.
@@ -1002,31 +1017,31 @@ impl Endpoint {
         };
         match answer {
             Some(response) => response,
-            None => respond::respond(self.rest.plan.answer(scope, self.rest.max_body).await, scope),
+            None => response::respond(self.rest.plan.answer(scope, self.rest.max_body).await, scope),
         }
     }
 }
 
 /// Answers requests that go no further: those about the server itself (RFC 9110, 9.3.7), those whose `Max-Forwards` has
 /// run out, and those that have come back to this gateway in a loop.
-fn answer_itself(scope: &Scope, site: Option<&Site>) -> Option<Response<Body>> {
+fn answer_itself(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<Body>> {
     let asks = *scope.method() == Method::OPTIONS;
     if asks && scope.path() == Some("*") {
-        return Some(respond::options(&METHODS));
+        return Some(response::options(&METHODS));
     }
-    if asks && scope.forwarded() && via::forwards(scope.headers()) == Forwards::AtMost(0) {
+    if asks && scope.forwarded() && loop_detection::forwards(scope.headers()) == Forwards::AtMost(0) {
         let (site, path) = (site?, scope.path()?);
         let serves = |method: &&str| {
             let method = Method::from_bytes(method.as_bytes());
             method.is_ok_and(|method| matches!(site.routes.find(&method, path, |_| true), Ok(FoundRoute::Endpoint(..))))
         };
         let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
-        return (!has.is_empty()).then(|| respond::options(&has));
+        return (!has.is_empty()).then(|| response::options(&has));
     }
     if !scope.forwarded() {
         return None;
     }
-    via::check(scope.headers()).err().map(|error| respond::fail(&error))
+    loop_detection::check(scope.headers()).err().map(|error| response::fail(&error))
 }
 
 /// The scope of a request that is not shared yet.

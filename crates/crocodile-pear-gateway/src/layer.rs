@@ -1,36 +1,40 @@
 //! The contract of a layer: a `Spec`, as written, compiles into a `Layer` that serves requests.
 
+pub(crate) mod limit_key;
+pub mod stack;
+pub(crate) mod usage_limits;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::cache::{self, Dependence};
-use crocodile_pear::carried::Carry;
+use crocodile_pear::config::carried_state::Carry;
+use crocodile_pear::config::files::Files;
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec::{Decode, Expression, Field, Located, Mark};
 use crocodile_pear::error::{ErrorType, Kind};
-use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Filter;
-use crocodile_pear::plan::Plan;
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Expression, Field, Located, Mark};
-use crocodile_pear::step::{self, ByName, Known, KnownRoute};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::pipeline::plan::Plan;
+use crocodile_pear::pipeline::step::{self, ByName, Known, KnownRoute};
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::template::{self, Piece, Template, TemplateKind};
-use crocodile_pear::upstream::{Files, Given, Resolver, Upstream};
+use crocodile_pear::upstream::{Resolver, Upstream, UpstreamEnvironment};
 use futures_util::future::BoxFuture;
 use http::{Response, StatusCode};
 
-use crate::analytics::Analytics;
-use crate::background::Work;
-use crate::history::History;
-use crate::journal::Journals;
-use crate::metrics::Metrics;
-use crate::network::Ipv6Prefix;
+use crate::http::version::{Adapting, Versioned};
+use crate::net::cidr::Ipv6Prefix;
+use crate::runtime::tasks::Work;
+use crate::runtime::watched_file::Watched;
 use crate::server::{End, Ending};
-use crate::store::Store;
-use crate::traces::Traces;
-use crate::version::{Adapting, Versioned};
-use crate::watched::Watched;
+use crate::shared::redis_tier::Store;
+use crate::telemetry::analytics::Analytics;
+use crate::telemetry::line_writer::Journals;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::recent::History;
+use crate::telemetry::traces::Traces;
 
 /// A layer as written in the configuration.
 pub trait Spec: Decode {
@@ -60,7 +64,7 @@ pub trait Spec: Decode {
 
     /// The layer around this endpoint, or around all requests that no endpoint serves; `None` if it has nothing to do
     /// there. A layer that does not depend on the endpoint can be shared by all: `Some(ready.clone())`.
-    fn around(ready: &Arc<Self::Ready>, at: &Around<'_>) -> Option<Arc<dyn Layer>>;
+    fn around(ready: &Arc<Self::Ready>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>>;
 }
 
 /// A compiled layer: immutable, and shared by all requests.
@@ -311,8 +315,8 @@ impl Compile<'_> {
     }
 
     /// What a service that is called by URL needs.
-    pub fn given<'b>(&self, files: Files<'b>) -> Given<'b> {
-        Given { files, resolver: self.resolver.clone(), cache: None, carry: self.carry.clone() }
+    pub fn given<'b>(&self, files: Files<'b>) -> UpstreamEnvironment<'b> {
+        UpstreamEnvironment { files, resolver: self.resolver.clone(), cache: None, carry: self.carry.clone() }
     }
 
     /// Compiles a part, whose state is its own.
@@ -417,7 +421,7 @@ fn no_item<T>(place: Span, cx: &mut step::Compile<'_>) -> Option<T> {
 
 /// What a layer is placed around.
 #[derive(Default)]
-pub struct Around<'a> {
+pub struct LayerPosition<'a> {
     /// The endpoint as written; `None` for requests that no endpoint serves.
     pub route: Option<&'a Arc<str>>,
     /// The pipeline.
@@ -444,9 +448,9 @@ pub struct Around<'a> {
     pub dependence: RefCell<Dependence>,
 }
 
-impl Around<'_> {
+impl LayerPosition<'_> {
     /// For requests that no endpoint serves.
     pub fn nothing() -> Self {
-        Around::default()
+        LayerPosition::default()
     }
 }

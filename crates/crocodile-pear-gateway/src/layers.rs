@@ -27,12 +27,12 @@ pub mod version;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
 
 use crate::config::mended;
-use crate::layer::{Around, Compile, Spec};
-use crate::stack::Stack;
+use crate::layer::stack::Stack;
+use crate::layer::{Compile, LayerPosition, Spec};
 
 /// Declares the layers, from the outside in.
 macro_rules! layers {
@@ -107,7 +107,7 @@ macro_rules! layers {
             }
 
             /// The layers around an endpoint, or around requests that no endpoint serves.
-            pub fn around(&self, at: &Around<'_>) -> Stack {
+            pub fn around(&self, at: &LayerPosition<'_>) -> Stack {
                 let mut stack = Stack::default();
                 $(
                     let ready = self.$name.as_ref().and_then(Option::as_ref);

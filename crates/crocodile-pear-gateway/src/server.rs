@@ -16,6 +16,7 @@ mod idle;
 mod interim;
 mod io;
 mod listen;
+pub(crate) mod min_rate_spec;
 #[cfg(test)]
 mod model;
 mod occupancy;
@@ -34,13 +35,13 @@ mod unix;
 
 pub use challenge::{Challenges, http_file, tls_file};
 pub use cores::serve;
-pub use crocodile_pear::http1::request::Refusal;
+pub use crocodile_pear::http::http1::request::Refusal;
 pub use handler::Handler;
 pub use handover::Handover;
 pub use listen::{Entry, Listeners, Redirect, Unbound};
 pub use pace::MinRate;
 pub use reply::{End, Ending, Observer, Reply};
-pub use request::{ClientRequest, Connection, Patience, Unhurried};
+pub use request::{BodyPace, ClientRequest, Connection, NoMinimumRate};
 pub use settings::Settings;
 pub use shutdown::Shutdown;
 pub use tls::{Acquired, Day, Demand, Distrust, Identity, Overdue, Secured, Setup, Tls, Trust, Unfit};

@@ -6,18 +6,19 @@
 use std::sync::Arc;
 
 // What the layer names as `crate::…`.
-use crocodile_pear_gateway::{layer, respond};
+use crocodile_pear_gateway::http;
+use crocodile_pear_gateway::layer;
 
 #[path = "../../../docs/layers/maintenance.rs"]
 mod maintenance;
 
-use crocodile_pear::flow::Body;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Node};
-use crocodile_pear_gateway::stack::{Stack, Visit};
-use http::{HeaderMap, Method};
-use layer::{Around, Compile, Spec};
+use ::http::{HeaderMap, Method};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Node};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear_gateway::layer::stack::{LayerPass, Stack};
+use layer::{Compile, LayerPosition, Spec};
 use maintenance::Maintenance;
 
 #[tokio::test]
@@ -28,14 +29,14 @@ async fn the_layer_does_what_contributing_says() {
     let mut cx = Compile::new(&mut problems, &files, &paths, &metrics);
     let ready = written.compile(&mut cx).unwrap();
     let mut stack = Stack::default();
-    let around = Around::nothing();
+    let around = LayerPosition::nothing();
     stack.push("maintenance", Maintenance::around(&ready, &around).unwrap());
     let told: Vec<_> = stack.outline().collect();
     assert_eq!(told, [("maintenance", "answers every request with 503, to be tried again after 600 s".to_owned())]);
 
     let stack = Arc::new(stack);
     let scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
-    let mut visit = Visit::new(&stack, Arc::new(scope));
+    let mut visit = LayerPass::new(&stack, Arc::new(scope));
     let response = visit.enter().await.unwrap();
     let reply = visit.leave(response).await;
     assert_eq!(reply.response.status(), 503);

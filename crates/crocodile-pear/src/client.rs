@@ -24,10 +24,10 @@ pub use request::Request;
 pub use shape::{IntoSelect, select};
 pub use whole::Whole;
 
-use crate::carried::Carry;
+use crate::config::carried_state::Carry;
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::{Decode, Node};
 use crate::database::DatabaseSpec;
-use crate::problem::{Problems, Span};
-use crate::spec::{Decode, Node};
 use crate::upstream::{Settings, Upstream};
 use servers::Servers;
 

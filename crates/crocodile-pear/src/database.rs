@@ -3,23 +3,23 @@
 mod address;
 mod answer;
 mod cell;
+pub(crate) mod decode_error;
 mod dial;
 mod failure;
 mod form;
-mod garbled;
-mod line;
+pub(crate) mod in_flight;
 mod moment;
-mod note;
 mod parameter;
+pub(crate) mod pipelined_connection;
 mod pool;
 mod query;
 mod readers;
 mod rows;
 mod run;
-mod running;
 mod server;
 mod spec;
 mod start;
+pub(crate) mod statement_record;
 mod stop;
 mod tls;
 mod transaction;
@@ -32,9 +32,7 @@ use tokio::time::Instant;
 
 pub use self::address::{Address, Connected, DatabaseConnection, told};
 use self::failure::{Again, Failure, slow};
-use self::line::{Lines, ReadPlace};
-pub use self::note::StatementEnd;
-use self::note::{Noted, Times};
+use self::pipelined_connection::{Lines, ReadPlace};
 use self::pool::{Bounds, Pool};
 pub use self::query::{Access, Query, writes};
 use self::query::{KnownQuery, Slots};
@@ -44,14 +42,17 @@ pub use self::run::{Before, Run, Wanted};
 pub use self::server::ServerState;
 use self::server::{Guard, Server};
 pub use self::spec::{DatabaseSpec, Statements};
-use crate::carried::{Carry, Reading};
+pub use self::statement_record::StatementEnd;
+use self::statement_record::{Noted, Times};
+use crate::config::carried_state::{Carry, Reading};
+use crate::config::files::Files;
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::{Located, Mark, Secret, Timeout};
 use crate::error::{Error, Kind};
-use crate::flow::Answer;
-use crate::histogram::Snapshot;
-use crate::problem::{Problems, Span};
-use crate::record::CallNote;
-use crate::spec::{Located, Mark, Secret, Timeout};
-use crate::upstream::{Files, Went};
+use crate::message::answer::Answer;
+use crate::resilience::verdict::Verdict;
+use crate::telemetry::histogram::Snapshot;
+use crate::telemetry::request_record::CallNote;
 
 /// How often a statement is run again that has changed nothing.
 const ATTEMPTS: usize = 4;
@@ -254,7 +255,7 @@ impl Database {
             tried.connected();
             let failure = match attempt_on(place, run, lines, idle, noted, &mut moved).await {
                 Ok(answer) => {
-                    tried.ended(Some(Went::Well));
+                    tried.ended(Some(Verdict::Success));
                     server.back();
                     return Ok(answer);
                 }

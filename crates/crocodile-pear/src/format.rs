@@ -26,13 +26,14 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::error::Error;
-use crate::flow::{Answer, Body};
-use crate::http1::Fields;
+use crate::http::http1::Fields;
 use crate::json::Raw;
 use crate::json::value::{self, Value};
 use crate::json::{self, Data};
+use crate::message::answer::Answer;
+use crate::message::body::Body;
+use crate::message::xml_lists::Lists;
 use crate::offload::{self, Work};
-use xml::Lists;
 
 use declared::{Declared, by_status, by_type, declared};
 pub use decode::plain;

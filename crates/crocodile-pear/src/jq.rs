@@ -1,53 +1,35 @@
 //! Expressions in jq, with the behaviour of jq 1.8.
 //!
 //! Every expression ends. The compiler rejects recursive definitions, and every evaluation has a budget of work and
-//! memory (`jq/budget.rs`).
+//! memory (`jq/value/budget.rs`).
 //!
 //! The source becomes tokens (`lex`), a term (`parse`) and code with its names resolved (`resolve`). `run` runs the
 //! code.
 
-mod arithmetic;
-mod bounded;
-mod budget;
-mod closure;
-mod code;
 mod compile;
-mod fault;
-mod filter;
-mod form;
-mod habit;
-mod item;
-mod lex;
-mod library;
-mod machine;
-mod native;
-mod parse;
-mod paths;
+mod eval;
 mod read;
-mod refusal;
-mod resolve;
-mod run;
-mod taken;
-mod term;
+mod syntax;
+mod value;
 
 #[doc(inline)]
 pub use crate::json::Data;
 /// The inputs and outputs of expressions.
 pub use crate::json::value::{Value, as_str, kind, list, null, object, string};
-pub use closure::Closure;
-pub use filter::Filter;
-pub(crate) use habit::assignment;
+pub use compile::filter::Filter;
 pub use read::Read;
-pub use refusal::Fault;
+pub use syntax::compile_error::Fault;
+pub(crate) use syntax::foreign_syntax::assignment;
+pub use value::closure::Closure;
 
 /// The parts of jq that are rejected, and why.
 pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
-    library::REFUSED.iter().copied()
+    compile::library::REFUSED.iter().copied()
 }
 
 /// Whether a function has this name and so many arguments.
 pub(crate) fn is_function(name: &str, arguments: usize) -> bool {
-    library::functions().any(|known| known == (name, arguments))
+    compile::library::functions().any(|known| known == (name, arguments))
 }
 
 /// All names after a `$`. Whether these variables exist is not checked.

@@ -128,34 +128,21 @@
 )]
 
 #[cfg_attr(doc, doc(hidden))]
-pub mod alarm;
-#[cfg_attr(doc, doc(hidden))]
 pub mod cache;
-#[cfg_attr(doc, doc(hidden))]
-pub mod calendar;
-mod calling;
-#[cfg_attr(doc, doc(hidden))]
-pub mod carried;
 mod client;
+#[cfg_attr(doc, doc(hidden))]
+pub mod config;
 #[cfg(feature = "postgres")]
 #[cfg_attr(doc, doc(hidden))]
 pub mod database;
 #[cfg(not(feature = "postgres"))]
 #[path = "database/absent.rs"]
 mod database;
-#[cfg_attr(doc, doc(hidden))]
-pub mod descriptors;
-#[cfg_attr(doc, doc(hidden))]
-pub mod detached;
 pub mod error;
-#[cfg_attr(doc, doc(hidden))]
-pub mod flow;
 #[cfg_attr(doc, doc(hidden))]
 pub mod format;
 #[cfg_attr(doc, doc(hidden))]
-pub mod histogram;
-#[cfg_attr(doc, doc(hidden))]
-pub mod http1;
+pub mod http;
 #[cfg_attr(doc, doc(hidden))]
 pub mod hypermedia;
 #[cfg_attr(doc, doc(hidden))]
@@ -163,45 +150,32 @@ pub mod jq;
 #[cfg_attr(doc, doc(hidden))]
 pub mod json;
 #[cfg_attr(doc, doc(hidden))]
-pub mod limiter;
+pub mod message;
+#[cfg_attr(doc, doc(hidden))]
+pub mod net;
 #[cfg_attr(doc, doc(hidden))]
 pub mod offload;
 #[cfg_attr(doc, doc(hidden))]
-pub mod plan;
+pub mod pipeline;
 #[cfg_attr(doc, doc(hidden))]
-pub mod problem;
+pub mod request;
 #[cfg_attr(doc, doc(hidden))]
-pub mod record;
+pub mod resilience;
 #[cfg_attr(doc, doc(hidden))]
-pub mod scope;
+pub mod runtime;
 #[cfg_attr(doc, doc(hidden))]
-pub mod socket;
-#[cfg_attr(doc, doc(hidden))]
-pub mod spec;
-#[cfg_attr(doc, doc(hidden))]
-pub mod step;
-pub mod steps;
+pub mod telemetry;
 #[cfg_attr(doc, doc(hidden))]
 pub mod template;
 #[cfg_attr(doc, doc(hidden))]
-pub mod threads;
-#[cfg_attr(doc, doc(hidden))]
-pub mod timeline;
-#[cfg_attr(doc, doc(hidden))]
-pub mod trace;
-#[cfg_attr(doc, doc(hidden))]
 pub mod upstream;
-#[cfg_attr(doc, doc(hidden))]
-pub mod uri_template;
-#[cfg_attr(doc, doc(hidden))]
-pub mod via;
-#[cfg_attr(doc, doc(hidden))]
-pub mod yaml;
 
 pub use client::{
     Client, Code, Faults, IntoExpression, IntoItems, IntoSelect, Jq, MAX_BODY, Parts, Pipeline, Prepared, Request,
     Whole, jq, select,
 };
-pub use flow::{Body, Pulled};
-pub use problem::{Problem, Severity, Span};
-pub use spec::{Expression, Located, Size};
+pub use config::problem::{Problem, Severity, Span};
+pub use config::spec::{Expression, Located, Size};
+pub use message::body::{Body, Pulled};
+#[doc(inline)]
+pub use pipeline::steps;

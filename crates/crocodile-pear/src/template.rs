@@ -2,6 +2,7 @@
 //! `{*word}` the rest of the path, anything else in braces is an expression; `{*expression}` gives several segments.
 
 mod dots;
+pub mod uri_template;
 
 pub use dots::check as check_path;
 
@@ -9,11 +10,11 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
+use crate::config::spec::Located;
 use crate::error::{Error, Kind};
 use crate::jq::{self, Data, Filter, Value};
 use crate::json::value::{self, Shape};
-use crate::record::Hidden;
-use crate::spec::Located;
+use crate::telemetry::request_record::Hidden;
 
 /// All but the unreserved characters (RFC 3986, 2.3), so that a value stays one segment or one query value.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -513,8 +514,8 @@ pub fn bare_percent(path: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::problem::Span;
-    use crate::spec::Run;
+    use crate::config::problem::Span;
+    use crate::config::spec::Run;
 
     struct Fixed(&'static str);
 

@@ -4,13 +4,13 @@
 #![allow(clippy::disallowed_methods, reason = "a worked example reads as it would in its place")]
 
 // What the step names as `crate::…`.
-use crocodile_pear::{flow, problem, scope, spec, step};
+use crocodile_pear::{config, message, pipeline, request};
 
 #[path = "../../../docs/steps/first.rs"]
 mod first;
 
-use problem::Problems;
-use spec::{Decode, Definitions, Node};
+use config::problem::Problems;
+use config::spec::{Decode, Definitions, Node};
 
 #[test]
 fn the_step_reads_what_contributing_says() {

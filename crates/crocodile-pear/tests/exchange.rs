@@ -9,11 +9,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::config::spec::Timeout;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::spec::Timeout;
+use crocodile_pear::http::loop_detection;
+use crocodile_pear::message::answer::Answer;
+use crocodile_pear::message::body::Body;
 use crocodile_pear::upstream::{Call, Settings, Timeouts, Trailing, Upstream};
-use crocodile_pear::via;
 use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Frame, SizeHint};
@@ -236,7 +237,7 @@ async fn a_head_is_rebuilt_not_copied() {
         head,
         format!(
             "GET /api/books?q=a%20b HTTP/1.1\nhost: {host}\naccept: text/plain\nvia: {}\n\n",
-            via::entry(Version::HTTP_11)
+            loop_detection::entry(Version::HTTP_11)
         )
     );
 }
@@ -569,7 +570,10 @@ async fn a_request_body_says_how_it_is_framed() {
         let serve = async {
             let mut peer = stage.accept().await;
             let head = peer.head().await;
-            assert!(head.ends_with(&format!("via: {}\n{framing}\n", via::entry(Version::HTTP_11))), "{head}");
+            assert!(
+                head.ends_with(&format!("via: {}\n{framing}\n", loop_detection::entry(Version::HTTP_11))),
+                "{head}"
+            );
             peer.exactly(wire).await;
             peer.send(OK).await;
             peer

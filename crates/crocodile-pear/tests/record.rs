@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::cache::Store;
-use crocodile_pear::carried::Carry;
+use crocodile_pear::config::carried_state::Carry;
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec::{Decode, Json, Node};
 use crocodile_pear::error::Kind;
-use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::plan::Plan;
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::record::{CacheResult, CallNote, CallRecord, CallingStep, Record};
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Json, Node};
-use crocodile_pear::step::{ByName, Known, KnownRoute};
-use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
+use crocodile_pear::message::answer::Answer;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::pipeline::plan::Plan;
+use crocodile_pear::pipeline::step::{ByName, Known, KnownRoute};
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::telemetry::request_record::{CacheResult, CallNote, CallRecord, CallingStep, Record};
+use crocodile_pear::upstream::{Call, Upstream, UpstreamEnvironment, UpstreamSpec};
 use crocodile_pear_peers::absent::nobody;
 use crocodile_pear_peers::asked::Asked;
 use crocodile_pear_peers::served::Served;
@@ -49,8 +50,12 @@ async fn serve(stream: TcpStream, answer: &str) -> Option<()> {
 fn upstream(name: &str, written: Json) -> Arc<Upstream> {
     let mut problems = Problems::default();
     let files = |_: &_| Err("no files".to_owned());
-    let given =
-        Given { files: &files, resolver: None, cache: Some(Arc::new(Store::new(1 << 20))), carry: Carry::default() };
+    let given = UpstreamEnvironment {
+        files: &files,
+        resolver: None,
+        cache: Some(Arc::new(Store::new(1 << 20))),
+        carry: Carry::default(),
+    };
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems).unwrap();
     spec.compile(name, Span::default(), &given, &mut problems).unwrap()
 }

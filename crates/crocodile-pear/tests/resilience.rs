@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use crocodile_pear::carried::Carry;
+use crocodile_pear::config::carried_state::Carry;
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec::{Decode, Json, Located, Node};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Body;
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::spec::{Decode, Json, Located, Node};
-use crocodile_pear::upstream::{Call, Given, Upstream, UpstreamSpec};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::upstream::{Call, Upstream, UpstreamEnvironment, UpstreamSpec};
 use crocodile_pear_peers::absent::nobody;
 use crocodile_pear_peers::moody::Server;
 use futures_util::future::join_all;
@@ -24,7 +24,7 @@ fn upstream(written: Json) -> Arc<Upstream> {
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems);
     let none = |_: &Located<String>| Err("there are no files".to_owned());
     let upstream = spec.and_then(|spec| {
-        let given = Given { files: &none, resolver: None, cache: None, carry: Carry::default() };
+        let given = UpstreamEnvironment { files: &none, resolver: None, cache: None, carry: Carry::default() };
         spec.compile("shop", Span::default(), &given, &mut problems)
     });
     upstream.unwrap_or_else(|| panic!("{:?}", problems.into_sorted()))

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::failure::{Cause, Failure};
 use super::store::Store;
 use super::transport::Transport;
-use crate::listen::{Acme, AcmeAccount, ChallengeSpec, key};
+use crate::listeners::spec::{Acme, AcmeAccount, ChallengeSpec, key};
 
 /// Orders at a time: many names are ordered one after the other, as authorities ask.
 const AT_ONCE: usize = 4;

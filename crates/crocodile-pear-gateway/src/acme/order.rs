@@ -13,7 +13,7 @@ use super::authority::Wanted;
 use super::failure::{Cause, Failure};
 use super::store::{Passing, Store};
 use super::transport;
-use crate::listen::ChallengeSpec;
+use crate::listeners::spec::ChallengeSpec;
 use crate::server::{http_file, tls_file};
 
 /// How long an authority may take to check a name, or to sign.

@@ -14,9 +14,9 @@ use super::order::order;
 use super::schedule::{Backoff, Window, share, unadvised};
 use super::store::{Lock, Stamp};
 use super::transport;
-use crate::listen::{ChallengeSpec, SOON};
-use crate::metrics::OrderCounters;
+use crate::listeners::spec::{ChallengeSpec, SOON};
 use crate::server::{Acquired, Day, Identity, Unfit};
+use crate::telemetry::metrics::OrderCounters;
 
 /// How often the folder is looked at: another gateway may have renewed. And how long is slept at most, since the clock of the
 /// machine may be set, or stand still while it sleeps.

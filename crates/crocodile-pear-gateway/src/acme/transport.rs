@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use crocodile_pear::config::spec::Timeout;
 use crocodile_pear::error::Error as CallError;
-use crocodile_pear::flow::Body;
-use crocodile_pear::spec::Timeout;
-use crocodile_pear::upstream::{Call, Resolver, Settings, Timeouts, TlsSettings, Upstream};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::net::tls::TlsSettings;
+use crocodile_pear::upstream::{Call, Resolver, Settings, Timeouts, Upstream};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 
-use crate::listen::CALL;
+use crate::listeners::spec::CALL;
 
 /// The largest answer: a chain of certificates is a hundredth of it.
 const LARGEST: usize = 1 << 20;

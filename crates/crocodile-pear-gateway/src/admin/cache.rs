@@ -1,14 +1,14 @@
 //! `/cache`: what is kept, and `POST /cache/purge`.
 
 use crocodile_pear::cache::Store;
-use crocodile_pear::flow::Body;
+use crocodile_pear::message::body::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::purge::{ModeSpec, Purging};
-use crate::respond::{self, refuse};
+use crate::http::response::{self, refuse};
 use crate::server::ClientRequest;
+use crate::shared::purge::{ModeSpec, Purging};
 
 /// The most bytes that a purge may be.
 const MOST: usize = 256 << 10;
@@ -16,7 +16,7 @@ const MOST: usize = 256 << 10;
 /// What is kept, in figures.
 pub fn show(cache: &Store) -> Response<Body> {
     let seen = cache.counters();
-    respond::json(&json!({
+    response::json(&json!({
         "entries": seen.entries, "bytes": seen.bytes, "max_bytes": seen.bound,
         "hits": seen.hits, "misses": seen.misses, "stored": seen.insertions,
         "evicted": seen.evictions, "refused": seen.refused, "purges": seen.purges,
@@ -31,10 +31,10 @@ pub async fn purge(request: ClientRequest, cache: &Store) -> Response<Body> {
     }
     let body = match request.body.collect(MOST).await {
         Ok(body) => body,
-        Err(error) => return respond::fail(&error),
+        Err(error) => return response::fail(&error),
     };
     match read(&body) {
-        Ok(purging) => respond::json(&json!({ "purged": purging.apply_counted(cache) })),
+        Ok(purging) => response::json(&json!({ "purged": purging.apply_counted(cache) })),
         Err(told) => refuse(StatusCode::BAD_REQUEST, &told),
     }
 }

@@ -6,11 +6,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Body;
+use crocodile_pear::message::body::Body;
 use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::respond;
+use crate::http::response;
 
 /// So many pages are made, or read by their clients, at the same time.
 const PAGES: usize = 8;
@@ -42,7 +42,7 @@ impl Desk {
         &self,
         page: impl FnOnce() -> Response<Body> + Send + 'static,
     ) -> (Response<Body>, Option<Place>) {
-        let failed = || respond::fail(&Error::new(Kind::Internal, "the page cannot be made"));
+        let failed = || response::fail(&Error::new(Kind::Internal, "the page cannot be made"));
         // Never closed.
         let place = self.pages.clone().acquire_owned().await.ok().map(Place);
         let (made, page_made) = oneshot::channel();

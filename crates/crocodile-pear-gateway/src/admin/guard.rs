@@ -2,14 +2,14 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crocodile_pear::flow::Body;
+use crocodile_pear::message::body::Body;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Response, StatusCode};
 use ring::digest::{Digest, SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use crate::operators::AdminSpec;
-use crate::respond::refuse;
+use crate::http::response::refuse;
+use crate::listeners::admin_spec::AdminSpec;
 
 /// What browsers ask for the password with.
 const CHALLENGE: &str = r#"Basic realm="crocodile-pear admin", charset="UTF-8""#;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use crocodile_pear::flow::Body;
+use crocodile_pear::message::body::Body;
 use crocodile_pear::offload;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -11,9 +11,9 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, Head
 use http::{HeaderMap, Response};
 
 use crate::gateway::Gateway;
-use crate::log;
-use crate::metrics::exposition::{Exposition, Format};
-use crate::metrics::{access, cache, consumers, databases, memory, traces};
+use crate::observe::log;
+use crate::telemetry::metrics::exposition::{Exposition, Format};
+use crate::telemetry::metrics::{access, cache, consumers, databases, memory, traces};
 
 /// All metrics of a gateway.
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crocodile_pear::error::Kind;
-use crocodile_pear::flow::Body;
-use crocodile_pear::record::{CacheResult, CallKind, CallRecord};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::telemetry::request_record::{CacheResult, CallKind, CallRecord};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::history::{History, RouteNumber, Served};
-use crate::respond;
+use crate::http::response;
+use crate::telemetry::recent::{History, RouteNumber, Served};
 
 /// Requests in a list.
 const MOST: usize = 100;
@@ -24,16 +24,16 @@ pub fn list(gateway: &Gateway, query: &str) -> Response<Body> {
     let route = match value("route").filter(|number| !number.is_empty()).map(RouteNumber::read) {
         None => None,
         Some(Some(route)) => Some(route),
-        Some(None) => return respond::refuse(StatusCode::BAD_REQUEST, "`route` is a number of `/status`"),
+        Some(None) => return response::refuse(StatusCode::BAD_REQUEST, "`route` is a number of `/status`"),
     };
     let found = match value("view") {
         None | Some("recent") => history.recent(route, MOST),
         Some("slowest") => history.slowest(route, MOST),
         Some("failed") => history.failed(route, MOST),
-        Some(_) => return respond::refuse(StatusCode::BAD_REQUEST, "`view` is `recent`, `slowest` or `failed`"),
+        Some(_) => return response::refuse(StatusCode::BAD_REQUEST, "`view` is `recent`, `slowest` or `failed`"),
     };
     let requests: Vec<Value> = found.iter().map(|served| outline(served, history)).collect();
-    respond::json(&json!({ "requests": requests }))
+    response::json(&json!({ "requests": requests }))
 }
 
 /// One request with its calls, by its id.
@@ -41,7 +41,7 @@ pub fn show(gateway: &Gateway, id: &str) -> Response<Body> {
     let history = &gateway.lasting().history;
     let Some(served) = history.find(id) else {
         let detail = "no request with this id is kept: the latest, and the slowest and failed ones of each route are";
-        return respond::refuse(StatusCode::NOT_FOUND, detail);
+        return response::refuse(StatusCode::NOT_FOUND, detail);
     };
     let mut told = outline(&served, history);
     let calls = served.record.as_ref().map(|record| record.calls()).unwrap_or_default();
@@ -66,7 +66,7 @@ pub fn show(gateway: &Gateway, id: &str) -> Response<Body> {
             })
         })
         .collect();
-    respond::json(&told)
+    response::json(&told)
 }
 
 fn outline(served: &Served, history: &History) -> Value {

@@ -17,8 +17,8 @@ use self::number::rounded;
 use self::servers::Figures;
 pub use self::servers::ServerTimes;
 use crate::gateway::Gateway;
-use crate::history::{Failure, History, RouteFigures, RouteNumber, Second};
-use crate::live::Live;
+use crate::gateway::live::Live;
+use crate::telemetry::recent::{Failure, History, RouteFigures, RouteNumber, Second};
 
 /// What "now" is: long enough to be calm.
 const NOW: u64 = 5;

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::Body;
+use crocodile_pear::message::body::Body;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Frame;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::snapshot::{self, ServerTimes};
-use crate::live::Live;
-use crate::respond;
-use crate::server::Unhurried;
+use crate::gateway::live::Live;
+use crate::http::response;
+use crate::server::NoMinimumRate;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ impl Watchers {
     pub fn follow(self: &Arc<Self>, live: &Arc<Live>) -> Response<Body> {
         let place = WatcherPlace(self.clone());
         if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
-            return respond::unavailable("as many watch as may");
+            return response::unavailable("as many watch as may");
         }
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -66,7 +66,7 @@ impl Watchers {
         *response.status_mut() = StatusCode::OK;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response.extensions_mut().insert(Unhurried);
+        response.extensions_mut().insert(NoMinimumRate);
         response
     }
 }

@@ -10,16 +10,16 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use crocodile_pear::spec::Node;
+use crocodile_pear::config::spec::Node;
 
 use super::file::compile;
 use super::run;
-use crate::address::Address;
 use crate::config;
 use crate::demo;
+use crate::gateway::live::Live;
 use crate::layers::Setting;
-use crate::live::Live;
-use crate::log;
+use crate::net::address::Address;
+use crate::observe::log;
 
 const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
 
@@ -102,7 +102,10 @@ impl Demo {
         }
     }
 
-    fn config(&self, upstreams: SocketAddr) -> (Option<Node>, config::Sources, crocodile_pear::problem::Problems) {
+    fn config(
+        &self,
+        upstreams: SocketAddr,
+    ) -> (Option<Node>, config::Sources, crocodile_pear::config::problem::Problems) {
         config::parse("demo.yaml", CONFIG, &|name| match name {
             "LISTEN" => Some(self.listen.to_string()),
             // Any free port: several may run beside each other.

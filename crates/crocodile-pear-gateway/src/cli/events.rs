@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::print::print;
-use crate::events::trigger::Trigger;
+use crate::shared::events::trigger::Trigger;
 
 #[derive(Args)]
 pub struct Events {

@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use crocodile_pear::spec::suggest;
-use crocodile_pear::step::Outline;
+use crocodile_pear::config::spec::suggest;
+use crocodile_pear::pipeline::step::Outline;
 use crocodile_pear::upstream::Upstream;
 
 use super::file::File;
 use super::print::print;
 use crate::gateway::Endpoint;
-use crate::stack::Stack;
+use crate::layer::stack::Stack;
 
 #[derive(Args)]
 pub struct Explain {

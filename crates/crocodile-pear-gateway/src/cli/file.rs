@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 use std::thread;
 
-use crocodile_pear::problem::{Problem, Problems, Severity};
-use crocodile_pear::spec::Decode;
+use crocodile_pear::config::problem::{Problem, Problems, Severity};
+use crocodile_pear::config::spec::Decode;
 
-use crate::choices;
+use crate::config::visible;
 use crate::config::{self, Colour, Format, Sources};
-use crate::document::{self, Document, Unread};
-use crate::gateway::{Gateway, Surroundings};
-use crate::lasting::Lasting;
+use crate::gateway::choices;
+use crate::gateway::document::{self, Document, Unread};
+use crate::gateway::locked_settings;
+use crate::gateway::{CompileEnvironment, Gateway};
 use crate::layers::Setting;
-use crate::locks;
-use crate::log::Log;
-use crate::visible;
+use crate::observe::log::Log;
+use crate::shared::persistent::Lasting;
 
 /// The configuration that commands take if none is named.
 pub(super) const CONFIG: &str = "crocodile-pear.yaml";
@@ -63,7 +63,7 @@ impl File {
 }
 
 pub(super) fn compile(
-    node: Option<&crocodile_pear::spec::Node>,
+    node: Option<&crocodile_pear::config::spec::Node>,
     sources: Sources,
     lasting: &Lasting,
     mut problems: Problems,
@@ -72,20 +72,20 @@ pub(super) fn compile(
         document::check_served(node, &mut problems);
         document::check_trust(node, &mut problems);
         choices::check(node, &mut problems);
-        locks::check(node, &mut problems);
+        locked_settings::check(node, &mut problems);
     }
     let node = node.filter(|node| !document::is_empty(node, &mut problems));
     let document = node.and_then(|node| Document::decode(node, &mut problems));
     let files = |written: &_| sources.beside(written);
     let paths = |written: &_| sources.path(written);
     let unread = Unread::default();
-    let given = Surroundings { unread: &unread, files: &files, paths: &paths, lasting };
+    let given = CompileEnvironment { unread: &unread, files: &files, paths: &paths, lasting };
     let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
     let mut log = document.as_ref().and_then(|document| document.layers.observe.clone());
     if let (None, Some(node)) = (&document, node) {
         let (readable, broken) = Document::partial(node);
         log = readable.layers.observe.clone();
-        let given = Surroundings { unread: &broken, ..given };
+        let given = CompileEnvironment { unread: &broken, ..given };
         drop(Gateway::compile(&readable, given, &mut problems));
     }
     let gateway = gateway.filter(|_| !problems.fatal());

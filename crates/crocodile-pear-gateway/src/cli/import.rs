@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use crocodile_pear::problem::{Problem, Severity};
+use crocodile_pear::config::problem::{Problem, Severity};
 use serde_json::json;
 
 use super::print::print;

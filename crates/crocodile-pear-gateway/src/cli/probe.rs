@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Decode, Node};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Node};
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::task::JoinHandle;

@@ -10,25 +10,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::Located;
-use crocodile_pear::{descriptors, detached};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::Located;
+use crocodile_pear::runtime::{descriptors, detached};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::file::File;
 use crate::acme::Renewals;
-use crate::address::{self, Address};
 use crate::admin;
-use crate::certificates::{self, Certificates};
-use crate::document::{Clients, Document, TrailersSpec};
 use crate::gateway::Gateway;
-use crate::listen::Listening;
-use crate::live::{Core, Live};
-use crate::log::{self, LogFormat};
-use crate::operators::AdminSpec;
-use crate::pool;
+use crate::gateway::document::{Clients, Document, TrailersSpec};
+use crate::gateway::live::{Core, Live};
+use crate::listeners::admin_spec::AdminSpec;
+use crate::listeners::certificate_watch::{self, Certificates};
+use crate::listeners::spec::Listening;
+use crate::net::address::{self, Address};
+use crate::observe::log::{self, LogFormat};
+use crate::runtime::helper_threads;
 use crate::server::{self, Handover, Listeners, Settings, Shutdown};
 
 #[derive(Args)]
@@ -165,7 +165,7 @@ fn try_serve(
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
     }
     tracing::debug!(limit = descriptors, "file descriptors for connections of clients and for their calls");
-    pool::apply(document.thread_pool.as_ref());
+    helper_threads::apply(document.thread_pool.as_ref());
     log::flush();
     handover.ready().map_err(|error| format!("the process before this one has ended: {error}"))?;
     started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
@@ -255,7 +255,7 @@ impl Reload {
 
     /// SIGHUP reads the configuration again, SIGUSR1 opens log files again; certificates are read again when their files change.
     async fn follow(&mut self, mut hangups: Signal, mut moves: Signal) {
-        let mut look = tokio::time::interval(certificates::LOOK);
+        let mut look = tokio::time::interval(certificate_watch::LOOK);
         // What was needed to read the configuration is given back, too.
         let mut settling = SETTLING;
         loop {
@@ -306,7 +306,7 @@ impl Reload {
         self.live.current().metrics().count_reload(began.elapsed());
         self.live.configured().accept(lines);
         let facts = Facts::of(document);
-        pool::apply(facts.settings.thread_pool.as_ref());
+        helper_threads::apply(facts.settings.thread_pool.as_ref());
         let change = Change::between(&self.facts, &facts);
         tracing::info!("configuration reloaded; {change}");
         if !change.restart.is_empty() {

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use super::print::print;
-use crate::document::Document;
+use crate::gateway::document::Document;
 
 pub fn execute() -> ExitCode {
-    let schema = crocodile_pear::spec::schema::<Document>("Crocodile Pear configuration");
+    let schema = crocodile_pear::config::spec::schema::<Document>("Crocodile Pear configuration");
     print(&format!("{schema:#}\n"))
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::address::{self, Address};
+use crate::net::address::{self, Address};
 
 /// Clears the screen, and goes to its beginning.
 const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -31,8 +31,8 @@ pub struct Top {
 
 impl Top {
     pub fn execute(self) -> ExitCode {
-        let mut problems = crocodile_pear::problem::Problems::default();
-        let written = crocodile_pear::spec::Located::new(self.address.clone(), Default::default());
+        let mut problems = crocodile_pear::config::problem::Problems::default();
+        let written = crocodile_pear::config::spec::Located::new(self.address.clone(), Default::default());
         let Some(address) = address::read(&written, &mut problems) else {
             eprintln!("error: `{}` is not an address: write `HOST:PORT` or `unix:/PATH`", self.address);
             return ExitCode::from(2);

@@ -1,7 +1,7 @@
 //! What can be read of a part of a configuration with errors, so that these do not hide other problems.
 
-use crocodile_pear::problem::{Problem, Problems, Severity, Span};
-use crocodile_pear::spec::{Decode, Node, NodeKind};
+use crocodile_pear::config::problem::{Problem, Problems, Severity, Span};
+use crocodile_pear::config::spec::{Decode, Node, NodeKind};
 
 /// Faults are mended in so many rounds: one may stand behind another.
 const ROUNDS: usize = 4;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Option<(usize, Option<Duration>)> {
-        let node = crocodile_pear::yaml::read(0, text, &|_| None, &mut Problems::default())?;
+        let node = crocodile_pear::config::yaml::read(0, text, &|_| None, &mut Problems::default())?;
         mended::<Part>(&node).map(|part| (part.hues.len(), part.wait))
     }
 

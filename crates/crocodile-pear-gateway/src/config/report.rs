@@ -2,11 +2,11 @@
 
 use std::{fmt::Write, io::IsTerminal};
 
-use crocodile_pear::problem::{Problem, Severity};
+use crocodile_pear::config::problem::{Problem, Severity};
 use serde_json::json;
 
 use super::sources::Sources;
-use crate::visible;
+use crate::config::visible;
 
 /// How problems are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +219,7 @@ fn list(problems: &[Problem], sources: &Sources) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use crocodile_pear::problem::{Problem, Problems, Span};
+    use crocodile_pear::config::problem::{Problem, Problems, Span};
 
     use super::{Colour, Format, report};
     use crate::config::Sources;

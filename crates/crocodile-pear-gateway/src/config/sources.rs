@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::problem::{Problem, Span};
-use crocodile_pear::spec::Located;
+use crocodile_pear::config::problem::{Problem, Span};
+use crocodile_pear::config::spec::Located;
 
 use super::mask::Mask;
 use super::read::read;

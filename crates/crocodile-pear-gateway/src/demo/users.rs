@@ -112,10 +112,10 @@ mod tests {
         use http_body_util::BodyExt as _;
 
         let users = list(None).into_body().collect().await.expect("users").to_bytes();
-        let on = crocodile_pear::spec::defaults::<crate::layers::compress::Compress>();
-        let compressor = on.ready(&mut crocodile_pear::problem::Problems::default()).expect("on");
+        let on = crocodile_pear::config::spec::defaults::<crate::layers::compress::Compress>();
+        let compressor = on.ready(&mut crocodile_pear::config::problem::Problems::default()).expect("on");
         for (coding, most) in [("gzip", 16_563), ("deflate", 16_563), ("br", 16_563), ("zstd", 16_000)] {
-            let mut response = http::Response::new(crocodile_pear::flow::Body::Bytes(users.clone()));
+            let mut response = http::Response::new(crocodile_pear::message::body::Body::Bytes(users.clone()));
             response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
             let asked = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(coding))]);
             assert!(compressor.code(&mut response, &asked, None).is_none(), "it is at hand");

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::scope::Scope;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::respond;
-use crate::version::Adapting;
+use crate::http::response;
+use crate::http::version::Adapting;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 spec! {
     /// What older versions ask for. It is written in the versions.
@@ -25,7 +25,7 @@ impl Spec for Adapt {
         Some(Arc::new(Adapt {}))
     }
 
-    fn around(_: &Arc<Self>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(_: &Arc<Self>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.adapting.map(|adapting| Arc::new(Requests(adapting.clone())) as Arc<dyn Layer>)
     }
 }
@@ -38,11 +38,11 @@ impl Layer for Requests {
         if !self.0.reads_body() {
             return match self.0.change_query(scope) {
                 Ok(()) => Verdict::Pass,
-                Err(error) => Verdict::Answer(respond::fail(&error)),
+                Err(error) => Verdict::Answer(response::fail(&error)),
             };
         }
         let adapting = self.0.clone();
-        Verdict::Wait(Box::pin(async move { adapting.apply(scope).await.err().map(|error| respond::fail(&error)) }))
+        Verdict::Wait(Box::pin(async move { adapting.apply(scope).await.err().map(|error| response::fail(&error)) }))
     }
 
     fn outline(&self) -> Option<String> {

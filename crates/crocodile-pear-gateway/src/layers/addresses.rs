@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::scope::{ClientAddress, Scope};
+use crocodile_pear::config::spec::{Field, Located};
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::facts::ClientAddress;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Field, Located};
 use http::StatusCode;
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
-use crate::network::Network;
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
+use crate::net::cidr::Network;
+use crate::telemetry::metrics::{Metrics, RefusedBy};
 
 spec! {
     /// Which clients may call, by their addresses. Others get 403. `deny` takes precedence over `allow`. A client behind
@@ -58,7 +59,7 @@ impl Spec for Addresses {
             .then(|| Arc::new(AddressFilter { allow, deny, metrics: cx.metrics.clone() }))
     }
 
-    fn around(ready: &Arc<AddressFilter>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<AddressFilter>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }
@@ -84,7 +85,7 @@ impl Layer for AddressFilter {
             return Verdict::Pass;
         }
         self.metrics.count_refused(RefusedBy::Addresses);
-        Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "requests from this address are not allowed"))
+        Verdict::Answer(response::refuse(StatusCode::FORBIDDEN, "requests from this address are not allowed"))
     }
 
     fn outline(&self) -> Option<String> {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Expression, Field, Json, Node};
 use crocodile_pear::jq::{self, Data, Filter};
-use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Node};
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 use http::StatusCode;
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 /// What must be true of a request.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Spec for Allow {
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
     }
 
-    fn around(ready: &Arc<Rule>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Rule>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.dependence.borrow_mut().add_reads(ready.filter.reads());
         Some(ready.clone())
     }
@@ -74,7 +74,7 @@ impl Layer for Rule {
             }
             Err(_) => {}
         }
-        Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "the client is not allowed to do this"))
+        Verdict::Answer(response::refuse(StatusCode::FORBIDDEN, "the client is not allowed to do this"))
     }
 
     fn outline(&self) -> Option<String> {

@@ -3,16 +3,16 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crocodile_pear::problem::Problems;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Expression, Field, Located, Size, only};
+use crocodile_pear::runtime::thread_id;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Expression, Field, Located, Size, only};
-use crocodile_pear::threads;
 
-use crate::analytics::{self, Finished, OTHER, Settings, Subject};
-use crate::background::Work;
-use crate::counted::{By, Key};
-use crate::layer::{Around, Compile, Ended, Layer, Spec};
+use crate::layer::limit_key::{By, Key};
+use crate::layer::{Compile, Ended, Layer, LayerPosition, Spec};
+use crate::runtime::tasks::Work;
 use crate::server::Ending;
+use crate::telemetry::analytics::{self, Finished, OTHER, Settings, Subject};
 
 spec! {
     /// Statistics per endpoint, and per consumer if `by` is set, over minutes, hours and days: requests, errors,
@@ -71,7 +71,7 @@ impl Spec for Analytics {
         Some(Arc::new(Counting { analytics, by, route: 0 }))
     }
 
-    fn around(ready: &Arc<Counting>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Counting>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let Counting { analytics, by, .. } = &**ready;
         let route = analytics.route(at.route.map_or("", |route| route));
         Some(Arc::new(Counting { analytics: analytics.clone(), by: by.clone(), route }))
@@ -109,7 +109,7 @@ impl Layer for Counting {
             Some(Key::Unknown) => Subject::consumer(self.route, "unknown".to_owned()),
             Some(Key::Failed) => Subject::consumer(self.route, OTHER.to_owned()),
         };
-        self.analytics.count(threads::index(), subject, &finished);
+        self.analytics.count(thread_id::index(), subject, &finished);
     }
 
     fn outline(&self) -> Option<String> {

@@ -13,21 +13,22 @@ mod remembered;
 
 use std::sync::Arc;
 
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Marked, Node, NodeKind};
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Value;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::{Credentials, Scope};
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Marked, Node, NodeKind};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
 use futures_util::future::BoxFuture;
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use self::method::{Judgement, Method, Outcome, Passed};
 use self::methods::MethodSpec;
-use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
-use crate::metrics::{Authenticated, AuthenticationCounters};
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
+use crate::telemetry::metrics::{Authenticated, AuthenticationCounters};
 
 /// The methods; a request needs to pass one of them. Empty for an endpoint that is open to all.
 #[derive(Clone, Debug)]
@@ -90,7 +91,7 @@ impl Spec for Authenticate {
         Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
     }
 
-    fn around(ready: &Arc<Gate>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Gate>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.dependence.borrow_mut().check();
         Some(ready.clone())
     }
@@ -226,7 +227,7 @@ impl Gate {
             self.missing.count(Authenticated::Missing);
         }
         if let Some(error) = tried.unavailable {
-            return respond::fail(&error);
+            return response::fail(&error);
         }
         let mut challenges = Vec::new();
         for (at, method) in self.methods.iter().enumerate() {
@@ -240,7 +241,7 @@ impl Gate {
             true => (StatusCode::FORBIDDEN, "the client must show a certificate in the TLS handshake"),
             false => (StatusCode::UNAUTHORIZED, "the request needs a credential"),
         };
-        let mut response = respond::refuse(status, tried.refused.map_or(needed, |(_, reason)| reason));
+        let mut response = response::refuse(status, tried.refused.map_or(needed, |(_, reason)| reason));
         for challenge in challenges {
             response.headers_mut().append(WWW_AUTHENTICATE, challenge);
         }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node, Size};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Body, Pulled};
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, Size};
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::request::context::Scope;
 use http_body::{Frame, SizeHint};
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
+use crate::telemetry::metrics::{Metrics, RefusedBy};
 
 /// The limit in bytes, if there is one.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Spec for MaxBody {
         Some(Arc::new(BodyBound { most: self.0.as_ref().map(|size| size.bytes() as u64), metrics: cx.metrics.clone() }))
     }
 
-    fn around(ready: &Arc<BodyBound>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<BodyBound>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let most = at.written_max_body.map(|bytes| bytes as u64).or(ready.most)?;
         Some(Arc::new(BodyBound { most: Some(most), metrics: ready.metrics.clone() }))
     }
@@ -71,7 +71,7 @@ impl Layer for BodyBound {
             }
             _ => {
                 self.metrics.count_refused(RefusedBy::MaxBody);
-                return Verdict::Answer(respond::fail(&too_large(most)));
+                return Verdict::Answer(response::fail(&too_large(most)));
             }
         }
         Verdict::Pass

@@ -5,24 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::cache::rules::methods;
+use crocodile_pear::cache::store::tags;
 use crocodile_pear::cache::{
-    Audience, Cache, CacheSpec, Dependence, Distinction, Entry, Fetch, Front, Gained, Identity, Key, KeyUrl, Parts,
-    Question, Reply, Rules, Service, SharedBody, Shelf, Standing, Standpoint, Store, Tags, methods, tags,
+    Audience, Cache, CacheOwner, CacheSpec, Dependence, Distinction, Entry, Fetch, FetchedAnswer, Front, Identity,
+    Initiator, Key, KeyUrl, Parts, Question, Reply, Rules, Service, SharedBody, Shelf, Store, Tags,
 };
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Answer, Body};
-use crocodile_pear::http1::fields::hop_by_hop;
+use crocodile_pear::http::http1::fields::hop_by_hop;
 use crocodile_pear::jq::{self, Filter, Read};
 use crocodile_pear::json::{self, value::as_object};
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node};
+use crocodile_pear::message::answer::Answer;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use crate::layer::{Around, Compile, Layer, Rest, Spec, Verdict};
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Rest, Spec, Verdict};
 
 /// Which answers of an endpoint are stored.
 #[derive(Clone, Debug)]
@@ -74,7 +77,7 @@ impl Spec for Caching {
         Some(Arc::new(Caches { store, rules, front, tags, outline, place, at, public }))
     }
 
-    fn around(ready: &Arc<Caches>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Caches>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let (plan, route) = (at.plan?, at.route?);
         if let Some((message, remedy)) = ready.refuse(at) {
             at.refused.borrow_mut().push((ready.place, message, remedy));
@@ -85,11 +88,11 @@ impl Spec for Caching {
             let remedy = "leave `$id` out of the pipeline, or leave out `cache`";
             at.warned.borrow_mut().push((ready.place, message.to_owned(), remedy.to_owned()));
         }
-        let here = Standpoint::Endpoint(route.to_string());
+        let here = CacheOwner::Endpoint(route.to_string());
         let rules = Rules { dependence: ready.depend(at), ..ready.rules.clone() };
         let cache = Cache::new("crocodile-pear", &here, ready.store.clone(), rules);
         let place = format!("endpoint {route}").into_bytes().into();
-        Some(Arc::new(Keeper {
+        Some(Arc::new(EndpointCache {
             cache,
             place,
             reads: depended(plan.reads(), &ready.rules.vary),
@@ -133,7 +136,7 @@ impl Caches {
     }
 
     /// What the answers depend on in a way that other caches must know. This is the innermost layer: the others have said it.
-    fn depend(&self, at: &Around<'_>) -> Dependence {
+    fn depend(&self, at: &LayerPosition<'_>) -> Dependence {
         let mut dependence = at.dependence.borrow_mut();
         dependence.add(&self.front.dependence(&self.rules.vary));
         // A key that the gateway checks is one that other caches do not know.
@@ -155,7 +158,7 @@ impl Caches {
     }
 
     /// Why the answers of this endpoint cannot be stored, and what to write instead.
-    fn refuse(&self, at: &Around<'_>) -> Option<(String, String)> {
+    fn refuse(&self, at: &LayerPosition<'_>) -> Option<(String, String)> {
         let plan = at.plan?;
         if let Some(refused) = at.route.and_then(|route| self.refuse_method(route)) {
             return Some(refused);
@@ -182,7 +185,7 @@ impl Caches {
 }
 
 /// Stores the answers of an endpoint.
-pub struct Keeper {
+pub struct EndpointCache {
     cache: Arc<Cache>,
     place: Box<[u8]>,
     /// The parts of the request that answers depend on, besides its URL.
@@ -192,7 +195,7 @@ pub struct Keeper {
     caches: Arc<Caches>,
 }
 
-impl Layer for Keeper {
+impl Layer for EndpointCache {
     fn surrounds(&self) -> bool {
         true
     }
@@ -225,7 +228,7 @@ impl Layer for Keeper {
     }
 }
 
-impl Keeper {
+impl EndpointCache {
     /// Serves a request whose body is part of the key: reads the body first.
     async fn with_body(&self, scope: &Arc<Scope>, rest: &Rest) -> Option<Response<Body>> {
         let body = match scope.take_body() {
@@ -233,9 +236,9 @@ impl Keeper {
             Some(body) => match body.collect(rest.max_body).await {
                 Ok(body) => body,
                 Err(error) if error.kind() == Kind::Oversized => {
-                    return Some(respond::fail(&Error::new(Kind::BodyTooLarge, error.detail().to_owned())));
+                    return Some(response::fail(&Error::new(Kind::BodyTooLarge, error.detail().to_owned())));
                 }
-                Err(error) => return Some(respond::fail(&error)),
+                Err(error) => return Some(response::fail(&error)),
             },
         };
         match self.serve(scope, rest, Some(body)) {
@@ -249,7 +252,7 @@ impl Keeper {
     fn serve<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest, body: Option<Bytes>) -> Verdict<'a> {
         let (key, audience) = match self.key(scope, body.as_deref()) {
             Ok(key) => key,
-            Err(error) => return Verdict::Answer(respond::fail(&error)),
+            Err(error) => return Verdict::Answer(response::fail(&error)),
         };
         let shelf = scope.extensions().get::<Arc<Shelf>>().map(|shelf| (shelf, key.clone()));
         let leave = move |entry: Option<Arc<Entry>>| {
@@ -266,7 +269,7 @@ impl Keeper {
                     let fetch = Box::new(self.pipeline(scope, rest, body));
                     self.cache.refresh(errand, scope.headers().clone(), fetch);
                 }
-                Verdict::Answer(respond::respond(Some(Ok(answer)), scope))
+                Verdict::Answer(response::respond(Some(Ok(answer)), scope))
             }
             (Reply::Fetch(errand), _) => {
                 let (fetch, headers) = (Box::new(self.pipeline(scope, rest, body)), scope.headers().clone());
@@ -276,7 +279,7 @@ impl Keeper {
                         leave(entry);
                         answer
                     });
-                    Some(respond::respond(Some(answer), scope))
+                    Some(response::respond(Some(answer), scope))
                 }))
             }
         }
@@ -341,7 +344,7 @@ fn has_body(scope: &Scope) -> bool {
     !empty
 }
 
-impl Keeper {
+impl EndpointCache {
     /// The key under which the answer to a request is stored, and for whom that is.
     fn key(&self, scope: &Scope, body: Option<&[u8]>) -> Result<(Key, Audience), Error> {
         let mut identity = Identity::of(&self.place);
@@ -383,13 +386,13 @@ struct Pipeline {
 }
 
 impl Fetch for Pipeline {
-    fn fetch(&self, mut headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+    fn fetch(&self, mut headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
         if self.body.is_some() {
             // Only GET and HEAD are revalidated.
             methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
         let (mut scope, parts) = (self.scope.fork(headers), Parts::kept(self.rest.plan.joins()));
-        if standing == Standing::Client {
+        if standing == Initiator::Client {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
         }
@@ -403,7 +406,7 @@ impl Fetch for Pipeline {
                 Some(answer) => written(answer?)?,
             };
             let personal = parts.personal();
-            Ok(Gained { answer, personal, parts: (!proxy).then_some(parts) })
+            Ok(FetchedAnswer { answer, personal, parts: (!proxy).then_some(parts) })
         })
     }
 

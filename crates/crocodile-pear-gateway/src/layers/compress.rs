@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use crocodile_pear::cache::{Shelf, Source};
-use crocodile_pear::flow::Body;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec;
+use crocodile_pear::config::spec::{Decode, Field, Located, Size};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Field, Located, Size};
 use http::header::ACCEPT_ENCODING;
 use http::{Method, Response};
 
-use crate::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
-use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
+use crate::http::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
 
 spec! {
     /// Compresses answers for clients that ask for it with `Accept-Encoding`. Short form: `on`, with all defaults, or
@@ -87,7 +88,7 @@ impl Spec for Compress {
         self.ready(cx.problems).map(Arc::new)
     }
 
-    fn around(ready: &Arc<Compressor>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Compressor>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let proxy = at.plan.is_some_and(|plan| plan.is_proxy());
         let source = if proxy { Source::Call } else { Source::Endpoint };
         Some(Arc::new(Compressing { compressor: ready.clone(), source }))
@@ -131,7 +132,7 @@ impl Layer for Compressing {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::problem::Span;
+    use crocodile_pear::config::problem::Span;
 
     use super::*;
 

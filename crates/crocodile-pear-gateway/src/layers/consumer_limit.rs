@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Json, Node};
 
-use crate::layer::{Around, Compile, Layer, Spec};
+use crate::layer::{Compile, Layer, LayerPosition, Spec};
 
 /// Comes from `rate_limit`; it has no field of its own.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Spec for ConsumerLimits {
         Some(Arc::new(ConsumerPlace))
     }
 
-    fn around(_: &Arc<ConsumerPlace>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(_: &Arc<ConsumerPlace>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.for_consumers.take()
     }
 }

@@ -5,11 +5,11 @@ mod origin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::flow::Body;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Field, Located, Texts, only};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Field, Located, Texts, only};
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -17,9 +17,9 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
-use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
+use crate::telemetry::metrics::{Metrics, RefusedBy};
 use origin::AllowedOrigin;
 
 const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
@@ -108,7 +108,7 @@ impl Spec for Cors {
         })
     }
 
-    fn around(ready: &Arc<CrossOrigin>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<CrossOrigin>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         match at.route {
             Some(_) => Some(ready.clone()),
             None => Some(Arc::new(CrossOrigin { answers: false, ..CrossOrigin::clone(ready) })),
@@ -289,7 +289,7 @@ impl Layer for CrossOrigin {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         if self.is_foreign_upgrade(scope) {
             self.metrics.count_refused(RefusedBy::Cors);
-            let mut response = respond::refuse(StatusCode::FORBIDDEN, "pages of this origin are not allowed");
+            let mut response = response::refuse(StatusCode::FORBIDDEN, "pages of this origin are not allowed");
             vary(response.headers_mut(), &[ORIGIN]);
             return Verdict::Answer(response);
         }
@@ -297,7 +297,7 @@ impl Layer for CrossOrigin {
         let Some(asked) = preflight(scope).filter(|_| self.answers) else { return Verdict::Pass };
         let mut response = self.decide(&asked, scope.headers()).unwrap_or_else(|why| {
             self.metrics.count_refused(RefusedBy::Cors);
-            respond::refuse(StatusCode::FORBIDDEN, why)
+            response::refuse(StatusCode::FORBIDDEN, why)
         });
         vary(response.headers_mut(), &[ORIGIN, ACCESS_CONTROL_REQUEST_METHOD, ACCESS_CONTROL_REQUEST_HEADERS]);
         if self.private_network {

@@ -8,18 +8,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Body, Pulled};
-use crocodile_pear::http1::answer;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, Timeout};
+use crocodile_pear::http::http1::answer;
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::request::context::Scope;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
 
 /// How long the whole request may take.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Spec for Deadline {
         self.timeout.duration().map(|_| Arc::new(self.clone()))
     }
 
-    fn around(ready: &Arc<Self>, around: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Self>, around: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         // An endless stream has no last byte.
         let endless = around.plan.is_some_and(|plan| plan.is_endless());
         (!endless).then(|| ready.clone() as Arc<dyn Layer>)

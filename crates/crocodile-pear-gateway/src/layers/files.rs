@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Field, Located, only};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Body;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Field, Located, only};
 use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH,
     IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE, VARY,
@@ -28,9 +28,9 @@ use http_body::{Frame, SizeHint};
 
 use self::open::{FileMeta, Found};
 use self::range::Ranged;
-use crate::compress::{Choice, Coding, choose};
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::respond;
+use crate::http::compress::{Choice, Coding, choose};
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 spec! {
     /// The files of a folder. Short form: the folder. With a `pipeline` beside it, the pipeline answers where there is
@@ -102,7 +102,7 @@ impl Spec for Files {
         }))
     }
 
-    fn around(ready: &Arc<ReadyFiles>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<ReadyFiles>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(Arc::new(ReadyFiles { piped: at.piped, ..ReadyFiles::clone(ready) }))
     }
 }
@@ -128,12 +128,12 @@ impl Layer for ReadyFiles {
             return Verdict::Pass;
         }
         if !reads {
-            return Verdict::Answer(respond::other_method(scope.method(), &[&Method::GET]));
+            return Verdict::Answer(response::other_method(scope.method(), &[&Method::GET]));
         }
         match self.find(scope) {
             Some(response) => Verdict::Answer(response),
             None if self.piped => Verdict::Pass,
-            None => Verdict::Answer(respond::refuse(StatusCode::NOT_FOUND, "there is no such file")),
+            None => Verdict::Answer(response::refuse(StatusCode::NOT_FOUND, "there is no such file")),
         }
     }
 
@@ -283,7 +283,7 @@ fn answer(scope: &Scope, file: OwnedFd, meta: FileMeta, coding: Option<Coding>) 
     if *scope.method() != Method::HEAD && length > 0 {
         match body(file, from, length) {
             Ok(body) => *response.body_mut() = body,
-            Err(error) => return respond::fail(&broken(&error)),
+            Err(error) => return response::fail(&broken(&error)),
         }
     }
     response

@@ -9,17 +9,17 @@ use std::task::{Context, Poll, ready};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{BufMut, Bytes, BytesMut};
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{self, Body, Pulled};
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Field, Json, Node, Timeout};
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::request::context::Scope;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Frame;
 
-use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
-use crate::server::{Unhurried, grpc};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
+use crate::server::{NoMinimumRate, grpc};
 
 const BINARY: &str = "application/grpc-web";
 const TEXT: &str = "application/grpc-web-text";
@@ -70,7 +70,7 @@ impl Spec for GrpcWeb {
         Some(Arc::new(Written { place: self.0, here: cx.params.is_some() }))
     }
 
-    fn around(ready: &Arc<Written>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Written>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let proxies = at.plan.is_some_and(|plan| plan.is_proxy());
         if !proxies && ready.here && at.plan.is_some() {
             let message = "`grpc_web` needs an endpoint that is a proxy".to_owned();
@@ -128,7 +128,7 @@ impl Layer for Written {
         if let Some(timeout) = timeout {
             scope.set_timeout(Timeout::After(timeout));
         }
-        let passage = flow::Passage { trailers: true, ..scope.passage().clone() };
+        let passage = crocodile_pear::message::side_channel::Passage { trailers: true, ..scope.passage().clone() };
         scope.set_passage(passage);
         if encoded && let Some(body) = scope.take_body() {
             scope.headers_mut().remove(CONTENT_LENGTH);
@@ -158,7 +158,7 @@ impl Layer for Written {
                 status.insert(name, value);
             }
         }
-        response.extensions_mut().insert(Unhurried);
+        response.extensions_mut().insert(NoMinimumRate);
         let body = std::mem::replace(response.body_mut(), Body::empty());
         if let Ok(body) = body.into_pulled() {
             *response.body_mut() = Body::Pulled(Box::pin(Framed { body: Some(body), status, text }));
@@ -217,7 +217,7 @@ impl http_body::Body for Decoded {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         loop {
-            match ready!(flow::poll_data(&mut self.body, cx)) {
+            match ready!(crocodile_pear::message::body::poll_data(&mut self.body, cx)) {
                 Some(Ok(data)) => match self.decode(&data) {
                     Ok(made) if made.is_empty() => {}
                     made => return Poll::Ready(Some(made.map(Frame::data))),

@@ -5,21 +5,21 @@ mod preset;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec::{Entries, Field, Located, Texts};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Body;
-use crocodile_pear::http1::fields::{hop_by_hop, imitates};
+use crocodile_pear::http::http1::fields::{hop_by_hop, imitates};
 use crocodile_pear::jq::{self, Data, Filter};
 use crocodile_pear::json::value::number;
-use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::scope::Scope;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Entries, Field, Located, Texts};
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 use crocodile_pear::template::{Source, Template};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
-use crate::layer::{Around, Compile, Layer, Passage, Spec};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec};
 use preset::Preset;
 
 spec! {
@@ -74,7 +74,7 @@ impl Spec for Headers {
         })
     }
 
-    fn around(ready: &Arc<Dress>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Dress>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }

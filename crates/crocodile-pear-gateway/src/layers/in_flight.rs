@@ -5,16 +5,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Expression, Field, Located, only};
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Expression, Field, Located, only};
 use http::StatusCode;
 
-use crate::counted::{By, Key, Missing};
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::metrics::{LimitCounters, Metrics, RefusedBy};
-use crate::respond;
+use crate::http::response;
+use crate::layer::limit_key::{By, Key, Missing};
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
+use crate::telemetry::metrics::{LimitCounters, Metrics, RefusedBy};
 
 spec! {
     /// The maximum number of concurrent requests, counted from the head of a request to the last byte of its answer.
@@ -56,7 +56,7 @@ impl Spec for InFlight {
         Some(Arc::new(Limit { by, missing: self.missing, most, slots, metrics: cx.metrics.clone() }))
     }
 
-    fn around(ready: &Arc<Limit>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Limit>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let counters = ready.metrics.limit("in_flight", "default", at.route.map(|route| &**route));
         Some(Arc::new(Gate { limit: ready.clone(), counters }))
     }
@@ -87,21 +87,21 @@ struct Slots {
 }
 
 /// The slot of a request. It is freed with the request's scope, after the answer has ended.
-struct Slot {
+struct InFlightSlot {
     slots: Arc<Slots>,
     key: u64,
 }
 
 /// The slot as an extension of the request.
 #[derive(Clone)]
-struct Held(#[allow(dead_code, reason = "held until it is dropped")] Arc<Slot>);
+struct Held(#[allow(dead_code, reason = "held until it is dropped")] Arc<InFlightSlot>);
 
 impl Slots {
     fn new() -> Self {
         Slots { key: RandomState::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    fn take(self: &Arc<Self>, key: &Key, most: u32) -> Option<Slot> {
+    fn take(self: &Arc<Self>, key: &Key, most: u32) -> Option<InFlightSlot> {
         let key = self.key.hash_one(key);
         let mut shard = self.shard(key);
         let taken = shard.entry(key).or_default();
@@ -110,7 +110,7 @@ impl Slots {
         }
         *taken += 1;
         drop(shard);
-        Some(Slot { slots: self.clone(), key })
+        Some(InFlightSlot { slots: self.clone(), key })
     }
 
     fn shard(&self, key: u64) -> MutexGuard<'_, HashMap<u64, u32>> {
@@ -118,7 +118,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slot {
+impl Drop for InFlightSlot {
     fn drop(&mut self) {
         let mut shard = self.slots.shard(self.key);
         match shard.get_mut(&self.key) {
@@ -139,7 +139,7 @@ impl Layer for Gate {
                 self.counters.refuse();
                 self.limit.metrics.count_refused(RefusedBy::InFlight);
                 let detail = "the request does not say as whom it is counted";
-                return Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, detail));
+                return Verdict::Answer(response::refuse(StatusCode::FORBIDDEN, detail));
             }
             (Key::None, Missing::Limit) => Key::Missing,
             (key, _) => key,
@@ -153,7 +153,7 @@ impl Layer for Gate {
             None => {
                 self.counters.refuse();
                 self.limit.metrics.count_refused(RefusedBy::InFlight);
-                Verdict::Answer(respond::too_many_at_once())
+                Verdict::Answer(response::too_many_at_once())
             }
         }
     }

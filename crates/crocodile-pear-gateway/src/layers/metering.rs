@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::flow::Body;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use http::Response;
 
-use crate::amounts::{Charges, meter};
-use crate::layer::{Around, Compile, Layer, Passage, Spec};
+use crate::layer::usage_limits::{Charges, meter};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec};
 
 /// Comes with the `cost` of a limit; it has no field of its own.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Spec for Metering {
         Some(Arc::new(Meter))
     }
 
-    fn around(ready: &Arc<Meter>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Meter>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.metered.get().then(|| ready.clone() as Arc<dyn Layer>)
     }
 }

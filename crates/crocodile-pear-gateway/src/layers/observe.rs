@@ -4,23 +4,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crocodile_pear::cache;
+use crocodile_pear::config::spec;
+use crocodile_pear::config::spec::Field;
 use crocodile_pear::error::{Error, Fault, Kind};
-use crocodile_pear::flow::Body;
-use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::scope::Scope;
-use crocodile_pear::spec;
-use crocodile_pear::spec::Field;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 use http::Response;
 
-use crate::access::{Access, AccessSpec};
-use crate::history::{Failure, Finish, History, RouteNumber, Served, shorten};
-use crate::layer::{Around, Compile, Ended, Layer, Passage, Spec, Verdict};
-use crate::metrics::Metrics;
-use crate::metrics::requests::{self, RouteCounters};
-use crate::server::{Ending, Patience};
-use crate::traces::{Answer, Traces};
+use crate::layer::{Compile, Ended, Layer, LayerPosition, Passage, Spec, Verdict};
+use crate::observe::access_log::{Access, AccessSpec};
+use crate::server::{BodyPace, Ending};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::requests::{self, RouteCounters};
+use crate::telemetry::recent::{Failure, Finish, History, RouteNumber, Served, shorten};
+use crate::telemetry::traces::{Answer, Traces};
 
-pub use crate::log::Log;
+pub use crate::observe::log::Log;
 
 /// The least time between two lines about the same cause at one endpoint; lines in between are logged at `debug`.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ impl Spec for Log {
         Some(Arc::new(Observe { traces: cx.traces.clone(), ..observe }))
     }
 
-    fn around(ready: &Arc<Observe>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Observe>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let history = ready.history.as_ref().map(|(history, _)| history.clone());
         let (metrics, access) = (ready.metrics.clone(), ready.access.clone());
         let observe = Observe::new(metrics, history, access, ready.observed, at.route.cloned());
@@ -150,7 +150,7 @@ impl Layer for Observe {
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         self.metrics.count(response.status());
         if let Some(record) = scope.record()
-            && let Some(result) = cache::status::told(response.headers())
+            && let Some(result) = cache::rules::cache_status::told(response.headers())
         {
             record.set_cache(result);
         }
@@ -214,7 +214,7 @@ fn weigh(scope: &mut Scope) {
 
 /// How many bytes of the request's body have arrived.
 fn received(scope: &Scope) -> u64 {
-    match scope.extensions().get::<Arc<dyn Patience>>() {
+    match scope.extensions().get::<Arc<dyn BodyPace>>() {
         Some(patience) => patience.received(),
         None => scope.extensions().get::<Whole>().map_or(0, |whole| whole.0),
     }

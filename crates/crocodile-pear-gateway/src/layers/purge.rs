@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crocodile_pear::cache::{Purge, PurgeMode, Store};
-use crocodile_pear::scope::Scope;
+use crocodile_pear::config::spec::{Field, Located};
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Field, Located};
 use http::StatusCode;
 use serde_json::json;
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
-use crate::network::Network;
-use crate::purge::ModeSpec;
-use crate::respond;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
+use crate::net::cidr::Network;
+use crate::shared::purge::ModeSpec;
+use crate::telemetry::metrics::{Metrics, RefusedBy};
 
 spec! {
     /// A `PURGE` request purges the cached answers for its path and query: those of endpoints, and those of upstreams
@@ -49,7 +49,7 @@ impl Spec for PurgeSpec {
         Some(Arc::new(Purger { from, mode: self.mode.mode(), cache: cx.cache.clone()?, metrics: cx.metrics.clone() }))
     }
 
-    fn around(ready: &Arc<Purger>, _: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Purger>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }
@@ -70,14 +70,14 @@ impl Layer for Purger {
         let client = scope.facts().client().map(|client| client.address);
         if !client.is_some_and(|client| self.from.iter().any(|network| network.contains(client))) {
             self.metrics.count_refused(RefusedBy::Purge);
-            return Verdict::Answer(respond::refuse(StatusCode::FORBIDDEN, "this address may not purge"));
+            return Verdict::Answer(response::refuse(StatusCode::FORBIDDEN, "this address may not purge"));
         }
         let target = scope.target().map_or("/", |target| target.as_str());
         let purge = Purge::Url(target.to_owned());
         Verdict::Wait(Box::pin(async move {
             let purged = self.cache.count_in_turns(&purge).await;
             self.cache.purge(&purge, self.mode);
-            Some(respond::json(&json!({ "purged": purged })))
+            Some(response::json(&json!({ "purged": purged })))
         }))
     }
 

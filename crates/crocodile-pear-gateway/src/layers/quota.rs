@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::problem::Problems;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 
-use crate::amounts::{Allowance, Amount, Kind, LARGEST, Limit, LimitFields, LimitPlace, Limits, Period, Written};
-use crate::counted::Missing;
-use crate::layer::{Around, Compile, Layer, Spec};
+use crate::layer::limit_key::Missing;
+use crate::layer::usage_limits::{
+    Allowance, Amount, Kind, LARGEST, Limit, LimitFields, LimitPlace, Limits, Period, Written,
+};
+use crate::layer::{Compile, Layer, LayerPosition, Spec};
 
 spec! {
     /// How much may be used in a period of the calendar. Further requests get 429 until the period ends. Where `store` has
@@ -81,7 +83,7 @@ impl Spec for Quotas {
         (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.store.clone(), cx.metrics.clone())))
     }
 
-    fn around(ready: &Arc<Limits>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Limits>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.metered.set(at.metered.get() || ready.are_charged());
         Some(ready.at(at.route.map(|route| &**route)))
     }

@@ -3,14 +3,14 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::problem::Problems;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 
-use crate::amounts::{Allowance, Amount, Kind, Limit, LimitFields, LimitPlace, Limits, Rate, Written};
-use crate::counted::Missing;
-use crate::layer::{Around, Compile, Layer, Spec};
+use crate::layer::limit_key::Missing;
+use crate::layer::usage_limits::{Allowance, Amount, Kind, Limit, LimitFields, LimitPlace, Limits, Rate, Written};
+use crate::layer::{Compile, Layer, LayerPosition, Spec};
 
 spec! {
     /// The maximum rate of requests. Further requests get 429.
@@ -89,7 +89,7 @@ impl Spec for RateLimits {
         Some(Arc::new(Limiters { early: limits(early, LimitPlace::Client), late: limits(late, LimitPlace::Claims) }))
     }
 
-    fn around(ready: &Arc<Limiters>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Limiters>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let route = at.route.map(|route| &**route);
         for limits in ready.early.iter().chain(&ready.late) {
             at.metered.set(at.metered.get() || limits.are_charged());

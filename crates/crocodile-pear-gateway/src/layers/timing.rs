@@ -6,20 +6,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::{Body, Pulled};
 use crocodile_pear::jq::{self, Data, Filter};
-use crocodile_pear::problem::Problems;
-use crocodile_pear::record::CallRecord;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
-use crocodile_pear::timeline::metric;
+use crocodile_pear::telemetry::request_record::CallRecord;
+use crocodile_pear::telemetry::timeline::metric;
 use http::header::{HeaderName, HeaderValue, TE, TRAILER};
 use http::{HeaderMap, Method, Response};
 use http_body::Frame;
 
-use crate::layer::{Around, Compile, Layer, Passage, Spec};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -76,7 +76,7 @@ impl Spec for Timing {
         }))
     }
 
-    fn around(ready: &Arc<Chosen>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Chosen>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let timed = at.plan.is_some_and(|plan| plan.is_timed());
         let told = timed || !matches!(**ready, Chosen::Nobody);
         told.then(|| Arc::new(Telling { chosen: ready.clone(), timed }) as Arc<dyn Layer>)

@@ -11,18 +11,19 @@ mod unique;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use crocodile_pear::config::spec::{Field, Json};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Body;
+use crocodile_pear::message::body::Body;
 use crocodile_pear::offload;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Field, Json};
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 
-use crate::layer::{Around, Compile, Layer, Spec, Verdict};
-use crate::metrics::{Metrics, RefusedBy};
-use crate::{respond, strict};
+use crate::config::unique_json;
+use crate::http::response;
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
+use crate::telemetry::metrics::{Metrics, RefusedBy};
 use rules::Rules;
 use schema::Schema;
 
@@ -69,7 +70,7 @@ impl Spec for Validate {
         (!nothing).then(|| Arc::new(Validation { schemas, max_body: 0, metrics }))
     }
 
-    fn around(ready: &Arc<Validation>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Validation>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(Arc::new(Validation { max_body: at.max_body, ..Validation::clone(ready) }))
     }
 }
@@ -124,7 +125,7 @@ impl Schemas {
         }
         if let (Some(rules), Some(body)) = (&self.body, &candidate.body) {
             let wrong = |error| Error::new(Kind::BadRequest, format!("the body is not good JSON: {error}"));
-            let value = strict::read(body).map_err(wrong)?;
+            let value = unique_json::read(body).map_err(wrong)?;
             list(rules.check(&value)?, "body", &mut told);
         }
         Ok(told)
@@ -170,28 +171,28 @@ impl Validation {
         let weight = body.as_ref().map_or(0, Bytes::len);
         let (schemas, candidate) = (self.schemas.clone(), Candidate { parts, body });
         match offload::run(weight, move || schemas.check(&candidate)).await {
-            Ok(told) => (!told.is_empty()).then(|| respond::invalid(&told)),
+            Ok(told) => (!told.is_empty()).then(|| response::invalid(&told)),
             Err(error) if error.kind() == Kind::Expression => {
-                Some(respond::refuse(StatusCode::UNPROCESSABLE_ENTITY, "the request takes too much work to validate"))
+                Some(response::refuse(StatusCode::UNPROCESSABLE_ENTITY, "the request takes too much work to validate"))
             }
             Err(error) if error.kind() == Kind::BadRequest => {
-                Some(respond::refuse(StatusCode::BAD_REQUEST, error.detail()))
+                Some(response::refuse(StatusCode::BAD_REQUEST, error.detail()))
             }
-            Err(error) => Some(respond::fail(&error)),
+            Err(error) => Some(response::fail(&error)),
         }
     }
 
     /// Reads the body; `None` if the request has none and needs none.
     async fn read(&self, scope: &mut Scope) -> Result<Option<Bytes>, Box<Response<Body>>> {
-        let bytes = collect(scope, self.max_body).await.map_err(|error| Box::new(respond::fail(&error)))?;
+        let bytes = collect(scope, self.max_body).await.map_err(|error| Box::new(response::fail(&error)))?;
         scope.put_body(Body::Bytes(bytes.clone()));
         if bytes.is_empty() {
             let needed = matches!(*scope.method(), Method::POST | Method::PUT | Method::PATCH);
-            let missing = || Box::new(respond::refuse(StatusCode::BAD_REQUEST, "the request needs a body"));
+            let missing = || Box::new(response::refuse(StatusCode::BAD_REQUEST, "the request needs a body"));
             return if needed { Err(missing()) } else { Ok(None) };
         }
         if let Some(detail) = unfit(scope.headers()) {
-            let mut response = respond::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
+            let mut response = response::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
             response.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
             return Err(Box::new(response));
         }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::flow::Body;
-use crocodile_pear::scope::Scope;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
 use crocodile_pear::spec;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, LINK, VARY};
 use http::{HeaderMap, Response};
 
-use crate::layer::{Around, Compile, Layer, Passage, Spec, Verdict};
-use crate::metrics::Metrics;
-use crate::version::{Date, Versioned, without};
+use crate::http::version::{Date, Versioned, without};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
+use crate::telemetry::metrics::Metrics;
 
 const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 const SUNSET: HeaderName = HeaderName::from_static("sunset");
@@ -36,7 +36,7 @@ impl Spec for Version {
         Some(Arc::new(Counting(cx.metrics.clone())))
     }
 
-    fn around(ready: &Arc<Counting>, at: &Around<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Counting>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let versioned = at.versioned?.clone();
         let version = &versioned.version;
         let count = ready.0.version(&versioned.group, &version.name);

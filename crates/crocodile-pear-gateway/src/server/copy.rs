@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::Duplex;
-use crocodile_pear::http1::scratch;
+use crocodile_pear::http::http1::scratch;
+use crocodile_pear::message::side_channel::Duplex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Ending;

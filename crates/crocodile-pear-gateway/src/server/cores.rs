@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::scope::ClientAddress;
-use crocodile_pear::socket::Socket;
-use crocodile_pear::{descriptors, detached};
+use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear::runtime::socket::Socket;
+use crocodile_pear::runtime::{descriptors, detached};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::net::{TcpListener, UnixListener};
@@ -217,7 +217,7 @@ impl<H: Handler> Gate<H> {
                 }
             }
             let opened = match entry.tls {
-                None => Some(Opened::clear(stream)),
+                None => Some(HandshakedConnection::clear(stream)),
                 Some(_) => {
                     let first = Box::pin(idle.until_told(is_plain(&stream, core.settings.header))).await;
                     match first {
@@ -238,7 +238,7 @@ impl<H: Handler> Gate<H> {
                     }
                 }
             };
-            let Some(Opened { io, protocol, secured }) = opened else { return };
+            let Some(HandshakedConnection { io, protocol, secured }) = opened else { return };
             let connection = Arc::new(Connection { secured, ..Connection::new(peer, entry) });
             let _open = Open::new(&core);
             match protocol {
@@ -301,15 +301,15 @@ async fn relayed_client<H: Handler>(
 }
 
 /// A connection that is ready for HTTP.
-struct Opened {
+struct HandshakedConnection {
     io: Io,
     protocol: Protocol,
     secured: Option<Box<Secured>>,
 }
 
-impl Opened {
+impl HandshakedConnection {
     fn clear(stream: Socket) -> Self {
-        Opened { io: Io::clear(stream), protocol: Protocol::Http1, secured: None }
+        HandshakedConnection { io: Io::clear(stream), protocol: Protocol::Http1, secured: None }
     }
 }
 
@@ -320,9 +320,9 @@ async fn is_plain(stream: &Socket, limit: Duration) -> bool {
 }
 
 /// Does the TLS handshake, within `limit`.
-async fn handshake(stream: Socket, entry: &Entry, limit: Duration) -> Option<Opened> {
+async fn handshake(stream: Socket, entry: &Entry, limit: Duration) -> Option<HandshakedConnection> {
     let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit, &entry.challenges).await?;
-    Some(Opened { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
+    Some(HandshakedConnection { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
 }
 
 async fn back_off(error: &io::Error, warned: &mut Option<Instant>) {

@@ -23,7 +23,7 @@ use self::doors::Doors;
 use self::post::{End, pair};
 use super::shutdown::{Phase, Shutdown};
 use super::unix::SocketFile;
-use crate::notify::notify;
+use crate::runtime::service_manager::notify;
 
 /// The variable that tells a process that its predecessor is at its standard input.
 const VARIABLE: &str = "CROCODILE_PEAR_PREDECESSOR";

@@ -19,9 +19,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::flow::{Body, Interim};
-use crocodile_pear::http1::request::{self, Bounds, Refusal, RequestHead};
-use crocodile_pear::http1::{Decoder, Framing, head_end};
+use crocodile_pear::http::http1::request::{self, Bounds, Refusal, RequestHead};
+use crocodile_pear::http::http1::{Decoder, Framing, head_end};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::message::side_channel::Interim;
 use http::header::{HeaderValue, ORIGIN};
 use http::{StatusCode, Version};
 use tokio::io::AsyncWriteExt;
@@ -72,14 +73,16 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
     let leaving = loop {
         let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, (&core, idle), cx)).await;
         idle.end();
-        let Opened { request, asked, mut upload } = match next {
+        let OpenedConnection { request, asked, mut upload } = match next {
             Next::Request(mut head) => {
                 head.trailers |= core.settings.trailers && head.version == Version::HTTP_11;
                 open(&mut wire, head, &connection)
             }
-            Next::Refused(refusal) => {
-                Opened { request: Err(Box::new((refusal, origin(&wire.held)))), asked: Asked::unread(), upload: None }
-            }
+            Next::Refused(refusal) => OpenedConnection {
+                request: Err(Box::new((refusal, origin(&wire.held)))),
+                asked: Asked::unread(),
+                upload: None,
+            },
             Next::Nothing => break Leaving::Closed { more: false },
             Next::Preface => break Leaving::Http2,
         };
@@ -300,20 +303,20 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
 type Refused = Box<(Refusal, Option<HeaderValue>)>;
 
 /// A request that is ready for the handler.
-struct Opened {
+struct OpenedConnection {
     request: Result<ClientRequest, Refused>,
     asked: Asked,
     /// The part of its body that is still to come.
     upload: Option<Upload>,
 }
 
-fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Opened {
+fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> OpenedConnection {
     let asked = Asked::of(&head);
     let (body, upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
         Err(refusal) => {
             let origin = head.headers.map().get(ORIGIN).cloned();
-            return Opened { request: Err(Box::new((refusal, origin))), asked, upload: None };
+            return OpenedConnection { request: Err(Box::new((refusal, origin))), asked, upload: None };
         }
     };
     let expects = head.expects && upload.as_ref().is_some_and(Upload::untouched);
@@ -334,7 +337,7 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
         expects,
         patience,
     };
-    Opened { request: Ok(request), asked, upload }
+    OpenedConnection { request: Ok(request), asked, upload }
 }
 
 /// The result of handling a request.
@@ -397,7 +400,7 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
     let mut decoder = Decoder::new(head.framing);
     let mut held = std::mem::take(&mut wire.held);
     let malformed =
-        |broken: crocodile_pear::http1::Broken| Refusal { status: StatusCode::BAD_REQUEST, detail: broken.0 };
+        |broken: crocodile_pear::http::http1::Broken| Refusal { status: StatusCode::BAD_REQUEST, detail: broken.0 };
     let decoded = decoder.decode(&mut held).map_err(malformed)?;
     let data = Bytes::copy_from_slice(&held[decoded.data]);
     held.drain(..decoded.used);
@@ -439,7 +442,7 @@ fn poll_discard(wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live;
+    use crate::gateway::live;
 
     fn size<A, T>(_: impl FnOnce(A) -> T) -> usize {
         size_of::<T>()

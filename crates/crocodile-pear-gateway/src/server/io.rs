@@ -4,8 +4,8 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crocodile_pear::http1::scratch;
-use crocodile_pear::socket::Socket;
+use crocodile_pear::http::http1::scratch;
+use crocodile_pear::runtime::socket::Socket;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 #[cfg(test)]

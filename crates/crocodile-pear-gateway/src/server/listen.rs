@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crocodile_pear::scope::ClientAddress;
+use crocodile_pear::request::facts::ClientAddress;
 use http::uri::{Authority, PathAndQuery};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
@@ -19,8 +19,8 @@ use super::challenge::Challenges;
 use super::handover::Handover;
 use super::tls::Tls;
 use super::unix::{self, Mode, SocketFile};
-use crate::address::Address;
-use crate::network::Network;
+use crate::net::address::Address;
+use crate::net::cidr::Network;
 
 /// How many connections may wait to be accepted; the kernel may use a lower bound.
 const QUEUE: i32 = 4096;

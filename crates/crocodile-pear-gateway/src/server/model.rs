@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::Body;
-use crocodile_pear::http1::request::Refusal;
-use crocodile_pear::scope::ClientAddress;
+use crocodile_pear::http::http1::request::Refusal;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::facts::ClientAddress;
 use h2::client::SendRequest;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Frame;

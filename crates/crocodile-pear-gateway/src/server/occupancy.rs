@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::network::Ipv6Prefix;
+use crate::net::cidr::Ipv6Prefix;
 
 /// Many, so that cores that accept at the same time rarely need the same lock.
 const SHARDS: usize = 64;

@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::flow::{Body, Interim};
-use crocodile_pear::http1::Headers;
-use crocodile_pear::scope::{ClientAddress, ClientFacts};
+use crocodile_pear::http::http1::Headers;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::message::side_channel::Interim;
+use crocodile_pear::request::facts::{ClientAddress, ClientFacts};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 
@@ -74,7 +75,7 @@ impl Interim for Connection {
 
 /// Switches off the minimum rate of a client's body. A body that is a stream may pause, or arrive as slowly as it
 /// likes.
-pub trait Patience: Send + Sync {
+pub trait BodyPace: Send + Sync {
     /// Removes the minimum rate of this body.
     fn unhurried(&self);
 
@@ -84,7 +85,7 @@ pub trait Patience: Send + Sync {
 
 /// An extension of an answer that is a stream and has no minimum rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Unhurried;
+pub struct NoMinimumRate;
 
 /// A request whose head was accepted.
 pub struct ClientRequest {
@@ -109,5 +110,5 @@ pub struct ClientRequest {
     /// Whether the client waits for `100 Continue`, and has sent nothing of its body.
     pub expects: bool,
     /// Controls how long the body may take, if it is still to come.
-    pub patience: Option<Arc<dyn Patience>>,
+    pub patience: Option<Arc<dyn BodyPace>>,
 }

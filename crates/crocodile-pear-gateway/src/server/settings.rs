@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::pace::MinRate;
-use crate::network::Ipv6Prefix;
+use crate::net::cidr::Ipv6Prefix;
 
 /// Limits and timeouts for clients.
 #[derive(Clone, Debug)]

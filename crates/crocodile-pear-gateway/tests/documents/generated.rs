@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crocodile_pear::spec::{Json, schema};
-use crocodile_pear_gateway::document::Document;
+use crocodile_pear::config::spec::{Json, schema};
+use crocodile_pear_gateway::gateway::document::Document;
 
 use crate::reference;
 use crate::root;

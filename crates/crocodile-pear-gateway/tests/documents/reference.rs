@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use crocodile_pear::config::spec::Json;
 use crocodile_pear::error::Kind;
-use crocodile_pear::spec::Json;
 use http::StatusCode;
 
 use crate::root;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Body, Pulled};
-use crocodile_pear::scope::ClientAddress;
-use crocodile_pear_gateway::address::Address;
-use crocodile_pear_gateway::respond;
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear_gateway::http::response;
+use crocodile_pear_gateway::net::address::Address;
 use crocodile_pear_gateway::server::{
     ClientRequest, Connection, End, Handler, Listeners, Observer, Refusal, Reply, Settings, Shutdown, serve,
 };
@@ -149,7 +149,7 @@ impl Handler for Play {
     }
 
     fn refuse(&self, refusal: Refusal, _: Option<HeaderValue>, _: &Arc<Connection>) -> Reply {
-        respond::refusal(&refusal).into()
+        response::refusal(&refusal).into()
     }
 }
 

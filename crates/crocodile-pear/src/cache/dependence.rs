@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CACHE_CONTROL, COOKIE, EXPIRES, HeaderName};
 
-use super::vary::add_names;
+use super::rules::vary::add_names;
 use crate::jq::Read;
 
 /// What the answers of an endpoint depend on in its clients' requests, as the configuration shows.

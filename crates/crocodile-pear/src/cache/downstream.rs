@@ -10,13 +10,13 @@ use http::header::{
     LAST_MODIFIED, LINK, PRAGMA, SET_COOKIE, VARY, WARNING,
 };
 
-use super::control::{self, AnswerControl, CDN_CACHE_CONTROL};
-use super::date::Moment;
 use super::dependence::Dependence;
-use super::policy::{self, Terms};
+use super::rules::control::{self, AnswerControl, CDN_CACHE_CONTROL};
+use super::rules::policy::{self, Terms};
+use super::rules::vary::Vary;
 use super::said::{Said, TAGS};
-use super::vary::Vary;
-use crate::http1::NameSet;
+use crate::http::date::Moment;
+use crate::http::http1::NameSet;
 
 /// How an answer was made.
 #[derive(Clone, Copy, Debug)]
@@ -245,7 +245,7 @@ fn vary(headers: &mut HeaderMap, names: &[HeaderName]) {
 mod tests {
     use super::super::said::AskedWith;
     use super::*;
-    use crate::http1::Fields;
+    use crate::http::http1::Fields;
 
     const NOW: Moment = Moment(1_700_000_000_000);
 

@@ -6,12 +6,12 @@ use http::header::{
     AGE, CACHE_CONTROL, CONTENT_LANGUAGE, EXPIRES, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, PRAGMA, VARY,
 };
 
-use super::control::{AnswerControl, CDN_CACHE_CONTROL, Times};
-use super::date::Moment;
 use super::dependence::Dependence;
-use super::policy;
-use super::vary::{Vary, add_names};
-use crate::http1::{Fields, NameSet};
+use super::rules::control::{AnswerControl, CDN_CACHE_CONTROL, Times};
+use super::rules::policy;
+use super::rules::vary::{Vary, add_names};
+use crate::http::date::Moment;
+use crate::http::http1::{Fields, NameSet};
 
 /// The fields with which an answer says something about keeping it.
 static TELLING: LazyLock<NameSet> = LazyLock::new(|| {

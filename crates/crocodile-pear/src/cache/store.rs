@@ -1,21 +1,34 @@
 //! Where entries are kept: in shards, bounded in bytes over all of them.
 
+pub mod codec;
+pub mod composition;
+pub mod counters;
+pub mod encoded_copies;
+pub mod entry;
 mod ghost;
+pub(crate) mod negative_hints;
+pub mod purge;
 mod queue;
+pub mod reuse;
 mod shard;
+pub mod shared_body;
+pub mod shared_tier;
+pub mod shelf;
+pub mod stored_answer;
+pub mod tags;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use self::shard::{Held, Shard};
-use super::copies::Copy;
-use super::entry::Entry;
-use super::key::Key;
-use super::name::Name;
-use super::purge::{Mark, Purge, PurgeMode, Purges, Subject, Verdict};
-use super::stamp::Stamp;
-use super::tier::Tier;
-use super::traffic::Traffics;
+use super::rules::epoch::Stamp;
+use super::rules::key::Key;
+use super::rules::name_hash::Name;
+use counters::Traffics;
+use encoded_copies::Copy;
+use entry::Entry;
+use purge::{Mark, Purge, PurgeMode, Purges, Subject, Verdict};
+use shared_tier::Tier;
 
 /// The entries of all caches of a process.
 pub struct Store {

@@ -4,7 +4,8 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 
 use crate::error::Error;
-use crate::flow::{self, Body, Outcome, Pulled};
+use crate::message::body::{Body, Pulled};
+use crate::pipeline::flow::Outcome;
 
 /// The response. A failure becomes a problem document (RFC 9457). An outcome without an answer becomes 204.
 pub fn of(outcome: Outcome) -> Response<Pulled> {
@@ -33,7 +34,7 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Result<Respons
 
 /// What the client is told of a failure.
 pub fn failure(error: &Error) -> Response<Pulled> {
-    let body: Pulled = Box::pin(flow::Whole::new(error.document().into()));
+    let body: Pulled = Box::pin(crate::message::body::Whole::new(error.document().into()));
     let mut response = Response::new(body);
     *response.status_mut() = error.status();
     let media = HeaderValue::from_static("application/problem+json");

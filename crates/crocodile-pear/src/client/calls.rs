@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::request::Request;
 use super::servers::{self, Servers};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Awaited, Base, Flow, Named, Outcome, Producer};
 use crate::format;
 use crate::jq::Data;
-use crate::scope::Scope;
-use crate::step::{Compile, MAX_BODY, Shape, Step};
-use crate::steps::own::Own;
+use crate::message::answer::Answer;
+use crate::message::names::{Base, Named};
+use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
+use crate::pipeline::step::{Compile, MAX_BODY, Shape, Step};
+use crate::pipeline::steps::own::Own;
+use crate::request::context::Scope;
 
 /// What begins a pipeline: a request, and the name of its result if it has one.
 pub type Start = (Option<Arc<str>>, Request);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::config::problem::Span;
+use crate::config::spec::{Expression, Located};
 use crate::error::{Error, Kind};
 use crate::jq::{self, Closure, Fault, Filter};
-use crate::problem::Span;
-use crate::spec::{Expression, Located};
 
 /// Compiles a jq expression. Where a pipeline is put together for each request, keep the expression and clone it.
 ///

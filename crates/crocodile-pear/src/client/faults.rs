@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::problem::{Problem, Problems, Severity};
+use crate::config::problem::{Problem, Problems, Severity};
 
 /// Everything that is wrong in a pipeline, found before it makes a call. As text, a problem a line.
 ///

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use super::whole::Whole;
 use crate::error::Error;
-use crate::flow::{Answer, Body, Flow, Outcome};
-use crate::scope::Scope;
-use crate::step::{MAX_BODY, Step};
-use crate::steps::own::Own;
+use crate::message::answer::Answer;
+use crate::message::body::Body;
+use crate::pipeline::flow::{Flow, Outcome};
+use crate::pipeline::step::{MAX_BODY, Step};
+use crate::pipeline::steps::own::Own;
+use crate::request::context::Scope;
 
 /// From an answer to another one, or to a failure.
 pub type Transform = dyn Fn(Whole) -> Result<Whole, Error> + Send + Sync;

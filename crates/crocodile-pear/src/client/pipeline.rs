@@ -14,23 +14,23 @@ use super::servers::{Named, Servers};
 use super::shape::IntoSelect;
 use super::whole::Whole;
 use super::{answer, map};
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::Located;
 use crate::error::{Error, Kind};
-use crate::flow::{Body, Pulled};
-use crate::plan::Plan;
-use crate::problem::{Problems, Span};
-use crate::scope::Scope;
-use crate::spec::Located;
-use crate::step;
-use crate::steps::Written;
-use crate::steps::concatenate::{As, Concatenate};
-use crate::steps::convert::{Convert, Form};
-use crate::steps::dedupe::Dedupe;
-use crate::steps::each::Each;
-use crate::steps::follow::Follow;
-use crate::steps::merge::Merge;
-use crate::steps::sql::Sql;
-use crate::steps::timer::Timer;
-use crate::steps::transform::Transform;
+use crate::message::body::{Body, Pulled};
+use crate::pipeline::plan::Plan;
+use crate::pipeline::step;
+use crate::pipeline::steps::Written;
+use crate::pipeline::steps::concatenate::{As, Concatenate};
+use crate::pipeline::steps::convert::{Convert, Form};
+use crate::pipeline::steps::dedupe::Dedupe;
+use crate::pipeline::steps::each::Each;
+use crate::pipeline::steps::follow::Follow;
+use crate::pipeline::steps::merge::Merge;
+use crate::pipeline::steps::sql::Sql;
+use crate::pipeline::steps::timer::Timer;
+use crate::pipeline::steps::transform::Transform;
+use crate::request::context::Scope;
 
 /// The most bytes of a body that a step reads whole: 16 MiB.
 ///
@@ -109,11 +109,11 @@ impl Pipeline {
         Pipeline::new(servers).step(begin)
     }
 
-    /// Adds a step with all its settings: a value from [`steps`](crate::steps).
+    /// Adds a step with all its settings: a value from [`steps`](crate::pipeline::steps).
     ///
     /// ```
-    /// use crocodile_pear::steps::concatenate::{Concatenate, ItemOrder};
-    /// use crocodile_pear::steps::follow::Follow;
+    /// use crocodile_pear::pipeline::steps::concatenate::{Concatenate, ItemOrder};
+    /// use crocodile_pear::pipeline::steps::follow::Follow;
     /// use crocodile_pear::{Client, jq};
     ///
     /// let orders = Client::new()
@@ -193,7 +193,7 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::steps::each::{Each, Limit};
+    /// use crocodile_pear::pipeline::steps::each::{Each, Limit};
     ///
     /// let list = || Client::new().request(["http://127.0.0.1:9000/orders"]);
     /// let orders = list().each(jq(".orders[]")?);
@@ -333,7 +333,7 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::steps::convert::Form;
+    /// use crocodile_pear::pipeline::steps::convert::Form;
     ///
     /// let table = Client::new()
     ///     .request(["http://127.0.0.1:9000/orders"])

@@ -12,18 +12,18 @@ use super::answer;
 use super::faults::Faults;
 use super::pipeline::MAX_BODY;
 use super::servers::Named;
-use crate::carried::Carry;
+use crate::config::carried_state::Carry;
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::{Decode, Entries, Located, Node};
+use crate::config::yaml;
 use crate::database::DatabaseSpec;
 use crate::error::{Error, Kind};
-use crate::flow::{Body, Pulled};
-use crate::plan::Plan;
-use crate::problem::{Problems, Span};
-use crate::scope::{Params, Scope};
+use crate::message::body::{Body, Pulled};
+use crate::pipeline::plan::Plan;
+use crate::pipeline::steps::Written;
+use crate::request::context::{Params, Scope};
 use crate::spec;
-use crate::spec::{Decode, Entries, Located, Node};
-use crate::steps::Written;
-use crate::upstream::{Given, UpstreamSpec};
-use crate::yaml;
+use crate::upstream::{UpstreamEnvironment, UpstreamSpec};
 
 spec! {
     /// A pipeline, and what it needs.
@@ -147,7 +147,7 @@ fn document(node: &Node, problems: &mut Problems) -> Option<Document> {
 }
 
 fn compile(document: Document, named: &mut Named, problems: &mut Problems) -> Option<Prepared> {
-    let given = Given { files: &file, resolver: None, cache: None, carry: Carry::default() };
+    let given = UpstreamEnvironment { files: &file, resolver: None, cache: None, carry: Carry::default() };
     let mut sound = true;
     for (name, (span, spec)) in &document.upstreams {
         if spec.health.is_some() {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method};
 
-use crate::flow::Body;
+use crate::message::body::Body;
 
 /// A request to make. A URI alone is a `GET`.
 ///

@@ -9,8 +9,8 @@ use indexmap::IndexMap;
 use super::request::Request;
 use crate::database::Database;
 use crate::error::{Error, Kind};
-use crate::flow::Answer;
-use crate::step::{ByName, Known, KnownRoute};
+use crate::message::answer::Answer;
+use crate::pipeline::step::{ByName, Known, KnownRoute};
 use crate::upstream::{Call, Settings, Trailing, Upstream};
 
 /// What the clones of a client share.

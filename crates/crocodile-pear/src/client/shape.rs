@@ -2,10 +2,10 @@
 
 use super::expression::jq;
 use super::faults::Faults;
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::{Decode, Node};
 use crate::error::Error;
-use crate::problem::{Problems, Span};
-use crate::spec::{Decode, Node};
-use crate::steps::select::Select;
+use crate::pipeline::steps::select::Select;
 
 /// Compiles the shape of [`Pipeline::select`](crate::Pipeline::select). Where a pipeline is put together for each request,
 /// keep it and clone it.

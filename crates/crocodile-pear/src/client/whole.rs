@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::error::{Error, Kind};
-use crate::flow::undescribe;
+use crate::message::answer::undescribe;
 
 /// An answer that was read whole, for the closure of [`Pipeline::transform`](crate::Pipeline::transform).
 ///

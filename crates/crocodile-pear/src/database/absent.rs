@@ -8,11 +8,12 @@ use std::sync::Arc;
 pub use self::query::{Access, Query, writes};
 pub use self::run::{Before, Run, Wanted};
 pub use self::spec::{DatabaseSpec, Statements};
+use crate::config::carried_state::Carry;
+use crate::config::files::Files;
+use crate::config::problem::Problems;
+use crate::config::spec::Located;
 use crate::error::Error;
-use crate::flow::Answer;
-use crate::problem::Problems;
-use crate::spec::Located;
-use crate::upstream::Files;
+use crate::message::answer::Answer;
 
 mod query {
     //! Statements, of which there are none.
@@ -54,7 +55,7 @@ pub enum Database {}
 
 impl DatabaseSpec {
     /// Refuses it.
-    pub fn compile(&self, _: &str, _: Files<'_>, problems: &mut Problems) -> Option<Arc<Database>> {
+    pub fn compile(&self, _: &str, _: Files<'_>, _: &Carry, problems: &mut Problems) -> Option<Arc<Database>> {
         let remedy = "build with the feature `postgres` of the crate crocodile-pear";
         problems.error(self.url.span, "this build has no PostgreSQL", remedy)
     }

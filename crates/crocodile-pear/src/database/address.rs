@@ -15,9 +15,10 @@ use tokio_postgres::{CancelToken, Client, Config, Connection, Error, NoTls, Simp
 use super::dial::{Carrier, Place, asks_for_tls, race, within};
 use super::tls::Tls;
 use super::wire::{Named, Wire};
-use crate::problem::Problems;
-use crate::spec::{Located, Secret};
-use crate::upstream::{Files, is_here};
+use crate::config::files::Files;
+use crate::config::problem::Problems;
+use crate::config::spec::{Located, Secret};
+use crate::net::url::is_here;
 
 /// The address of a database, with its credentials.
 #[derive(Clone)]

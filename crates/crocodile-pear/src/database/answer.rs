@@ -7,10 +7,11 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use super::failure::Failure;
 use super::rows::{ListBody, Progress, Rows};
 use super::run::Wanted;
+use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
 use crate::json::Raw;
-use crate::spec::Timeout;
+use crate::message::answer::Answer;
+use crate::message::body::Body;
 
 /// How deep a row without JSON columns nests: a list has at most six dimensions.
 const ROW_DEPTH: u8 = 8;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::client::TlsStream;
 
-use crate::socket::{self, Socket};
+use crate::runtime::socket::{self, Socket};
 
 /// How long the next host waits for the one before it (RFC 8305, 5).
 const HEAD_START: Duration = Duration::from_millis(250);

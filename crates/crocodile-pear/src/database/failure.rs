@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 use super::address::told;
 use super::query::{Access, Query};
 use crate::error::{Error, Kind};
-use crate::upstream::Went;
+use crate::resilience::verdict::Verdict;
 
 /// A statement that failed.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Failure {
     /// Whether the connection cannot be used again.
     pub(super) broken: bool,
     /// What it means for the server's health; `None` if the server did not answer.
-    pub(super) went: Option<Went>,
+    pub(super) went: Option<Verdict>,
     /// Whether the server does not know a statement that was prepared on this connection, or knows another: a pooler
     /// gives the connection to others.
     pub(super) renamed: bool,
@@ -89,7 +89,7 @@ impl Failure {
 
     /// The same for what the server has answered.
     pub(super) fn answered(error: Error) -> Self {
-        Failure { went: Some(Went::Well), ..Failure::lasting(error) }
+        Failure { went: Some(Verdict::Success), ..Failure::lasting(error) }
     }
 
     /// It has not failed, and runs elsewhere.
@@ -103,7 +103,13 @@ impl Failure {
             query.warn("the connection to the database was lost", failed);
             let detail = "the connection to the database was lost; whether the statement was done is not known";
             let error = Error::new(Kind::Unavailable, detail).after(SOON);
-            return Failure { error, again: Again::IfReading, broken: true, went: Some(Went::Badly), renamed: false };
+            return Failure {
+                error,
+                again: Again::IfReading,
+                broken: true,
+                went: Some(Verdict::Failure),
+                renamed: false,
+            };
         };
         let failure = match *code {
             SqlState::READ_ONLY_SQL_TRANSACTION if query.access == Access::ReadOnly => {
@@ -125,7 +131,7 @@ impl Failure {
         let again = |error| Failure { again: Again::Always, ..Failure::answered(error) };
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
-            Failure { error, again, broken: true, went: Some(Went::Badly), renamed: false }
+            Failure { error, again, broken: true, went: Some(Verdict::Failure), renamed: false }
         };
         let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
         match *code {
@@ -148,9 +154,9 @@ impl Failure {
             SqlState::LOCK_NOT_AVAILABLE => {
                 lasting(Error::new(Kind::Busy, "another transaction took too long").after(SOON))
             }
-            SqlState::QUERY_CANCELED => Failure { went: Some(Went::Badly), ..lasting(slow()) },
+            SqlState::QUERY_CANCELED => Failure { went: Some(Verdict::Failure), ..lasting(slow()) },
             // A replica that this was promoted to, or no longer is: another connection may find the right server.
-            SqlState::READ_ONLY_SQL_TRANSACTION => Failure { went: Some(Went::Well), ..broken(Again::Always) },
+            SqlState::READ_ONLY_SQL_TRANSACTION => Failure { went: Some(Verdict::Success), ..broken(Again::Always) },
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE => bad("a number is out of range"),
             SqlState::STRING_DATA_RIGHT_TRUNCATION => bad("a text is too long"),
             SqlState::DATETIME_FIELD_OVERFLOW | SqlState::INVALID_DATETIME_FORMAT => {
@@ -193,19 +199,19 @@ mod tests {
     #[test]
     fn each_state_has_its_status() {
         let cases = [
-            ("23505", 409, Again::Never, Went::Well),
-            ("23503", 422, Again::Never, Went::Well),
-            ("23514", 422, Again::Never, Went::Well),
-            ("22003", 400, Again::Never, Went::Well),
-            ("22P02", 400, Again::Never, Went::Well),
-            ("42703", 500, Again::Never, Went::Well),
-            ("42501", 500, Again::Never, Went::Well),
-            ("40001", 503, Again::Always, Went::Well),
-            ("53300", 503, Again::Always, Went::Badly),
-            ("57P01", 503, Again::IfReading, Went::Badly),
-            ("57P03", 503, Again::IfReading, Went::Badly),
-            ("25006", 503, Again::Always, Went::Well),
-            ("57014", 504, Again::Never, Went::Badly),
+            ("23505", 409, Again::Never, Verdict::Success),
+            ("23503", 422, Again::Never, Verdict::Success),
+            ("23514", 422, Again::Never, Verdict::Success),
+            ("22003", 400, Again::Never, Verdict::Success),
+            ("22P02", 400, Again::Never, Verdict::Success),
+            ("42703", 500, Again::Never, Verdict::Success),
+            ("42501", 500, Again::Never, Verdict::Success),
+            ("40001", 503, Again::Always, Verdict::Success),
+            ("53300", 503, Again::Always, Verdict::Failure),
+            ("57P01", 503, Again::IfReading, Verdict::Failure),
+            ("57P03", 503, Again::IfReading, Verdict::Failure),
+            ("25006", 503, Again::Always, Verdict::Success),
+            ("57014", 504, Again::Never, Verdict::Failure),
         ];
         for (code, status, again, went) in cases {
             let failure = Failure::of_code(&SqlState::from_code(code));

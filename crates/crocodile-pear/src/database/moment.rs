@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::garbled::Garbled;
-use crate::calendar::Day;
+use super::decode_error::Garbled;
+use crate::runtime::calendar::Day;
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400 * MICROS;

@@ -16,8 +16,8 @@ use super::query::{Access, Prepared, Query};
 use super::spec::Statements;
 use super::wire::Naming;
 use crate::error::Error;
-use crate::limiter::LogLimiter;
-use crate::threads::{self, THREADS};
+use crate::runtime::thread_id::{self, THREADS};
+use crate::telemetry::log_limiter::LogLimiter;
 
 /// How long no further connection is tried after one that failed: a server that comes back is not met by a storm.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -169,7 +169,7 @@ impl Pool {
     /// # Errors
     /// The same.
     pub(super) async fn lease_for_read(self: &Arc<Self>, known: bool) -> Result<Lease, Error> {
-        let shares = known && self.lock().has_part(threads::index(), self.bounds.most);
+        let shares = known && self.lock().has_part(thread_id::index(), self.bounds.most);
         self.lease_for(if shares { Need::Read } else { Need::Alone }).await
     }
 
@@ -178,7 +178,7 @@ impl Pool {
     /// # Errors
     /// `Unavailable`, if there is no connection and none can be opened.
     pub(super) async fn spare(self: &Arc<Self>) -> Result<Option<Lease>, Error> {
-        match self.take(threads::index(), Patience::None)? {
+        match self.take(thread_id::index(), Patience::None)? {
             Taken::Now(lease) if lease.link.is_some() => Ok(Some(lease)),
             Taken::Now(right) => match Box::pin(self.open(right)).await {
                 Err(_) if self.lock().live > 0 => Ok(None),
@@ -195,7 +195,7 @@ impl Pool {
 
     async fn lease_for(self: &Arc<Self>, need: Need) -> Result<Lease, Error> {
         loop {
-            let lease = match self.take(threads::index(), Patience::Queue)? {
+            let lease = match self.take(thread_id::index(), Patience::Queue)? {
                 Taken::Now(lease) => lease,
                 Taken::Later(receiver) => self.moved(Box::pin(self.wait(receiver, need)).await?),
                 Taken::Not => return Err(busy()),
@@ -214,7 +214,7 @@ impl Pool {
 
     /// A connection of another core is opened anew here, if this core has too few.
     fn moved(&self, mut lease: Lease) -> Lease {
-        let core = threads::index();
+        let core = thread_id::index();
         let Some(link) = lease.link.take_if(|link| link.core() != core) else { return lease };
         let mut state = self.lock();
         if state.is_needed(core, &link) {

@@ -9,9 +9,9 @@ use tokio_postgres::{Client, Error as Failed, Row, Statement};
 
 use super::address::told;
 use super::cell::{Cell, lead};
-use super::garbled::Garbled;
-use crate::limiter::LogLimiter;
-use crate::spec::Located;
+use super::decode_error::Garbled;
+use crate::config::spec::Located;
+use crate::telemetry::log_limiter::LogLimiter;
 
 /// What a statement may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

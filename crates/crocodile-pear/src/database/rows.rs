@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use tokio_postgres::RowStream;
 
 use super::failure::{Failure, garbled, slow};
-use super::note::{Noted, StatementEnd};
+use super::in_flight::Running;
 use super::query::{Prepared, Query};
-use super::running::Running;
-use crate::alarm::Alarm;
+use super::statement_record::{Noted, StatementEnd};
+use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::spec::Timeout;
+use crate::runtime::deadline_timer::Alarm;
 
 /// A piece of a list: large enough to be worth a write, small enough to be soon there.
 const PIECE: usize = 16 << 10;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::query::Query;
+use crate::config::spec::Timeout;
 use crate::jq::Data;
-use crate::record::CallNote;
-use crate::spec::Timeout;
+use crate::telemetry::request_record::CallNote;
 
 /// The expected result of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::failure::{away, open};
-use super::line::Lines;
+use super::pipelined_connection::Lines;
 use super::pool::Pool;
-use crate::carried::Carry;
+use crate::config::carried_state::Carry;
 use crate::error::{Error, Kind};
-use crate::upstream::{Breaker, BreakerSpec, Change, Outage, Pass, Trial, Went, trial};
+use crate::resilience::breaker::{Breaker, BreakerSpec};
+use crate::resilience::state_change::Change;
+use crate::resilience::trial::{Outage, Pass, Trial, trial};
+use crate::resilience::verdict::Verdict;
 
 /// One server.
 pub(super) struct Server {
@@ -136,11 +139,11 @@ impl Tried<'_> {
 
     /// It got none: that is the server's fault only if the server is away.
     pub(super) fn unconnected(&mut self, error: &Error) {
-        self.ended((error.kind() == Kind::Unavailable).then_some(Went::Badly));
+        self.ended((error.kind() == Kind::Unavailable).then_some(Verdict::Failure));
     }
 
     /// The run has ended; `None` if that means nothing for the server's health.
-    pub(super) fn ended(&mut self, went: Option<Went>) {
+    pub(super) fn ended(&mut self, went: Option<Verdict>) {
         if let (Some(watch), Some(went)) = (self.0.take(), went) {
             watch.note(went);
         }
@@ -153,13 +156,13 @@ impl Drop for Tried<'_> {
         let Some(watch) = self.0.take() else { return };
         let late = watch.until.is_some_and(|until| Instant::now() >= until);
         if late && (watch.connected || watch.server.pool.has_none()) {
-            watch.note(Went::Badly);
+            watch.note(Verdict::Failure);
         }
     }
 }
 
 impl Watch<'_> {
-    fn note(&self, went: Went) {
+    fn note(&self, went: Verdict) {
         let (database, server) = (&*self.server.pool.name, &*self.server.pool.shown);
         match self.breaker.note(went, self.trial) {
             Some(Change::Opened) => tracing::warn!(database, server, "circuit breaker opened"),

@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use crate::choice;
-use crate::problem::Problems;
+use crate::config::problem::Problems;
+use crate::config::spec::{Located, Secret, Timeout, only};
+use crate::resilience::breaker::BreakerSpec;
 use crate::spec;
-use crate::spec::{Located, Secret, Timeout, only};
-use crate::upstream::BreakerSpec;
 
 /// As many as a small server bears beside its other clients.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).expect("more than none");

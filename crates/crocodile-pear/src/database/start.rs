@@ -6,12 +6,12 @@ use tokio::time::Instant;
 use tokio_postgres::RowStream;
 
 use super::failure::{Again, Failure, garbled, stuck};
-use super::line::{Lines, ReadPlace, Seat};
+use super::in_flight::Running;
 use super::parameter::{Parameter, Unfit};
+use super::pipelined_connection::{Lines, ReadPlace, Seat};
 use super::pool::Lease;
 use super::query::{Prepared, Query};
 use super::run::Run;
-use super::running::Running;
 use crate::error::{Error, Kind};
 use crate::jq::Data;
 

@@ -10,8 +10,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::socket::Socket;
-use crate::upstream::{Judge, Shown, Verifier};
+use crate::net::tls::{Judge, Shown, Verifier};
+use crate::runtime::socket::Socket;
 
 /// Makes TLS of connections.
 #[derive(Clone)]

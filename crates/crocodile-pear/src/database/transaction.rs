@@ -9,15 +9,15 @@ use tokio_postgres::Client;
 
 use super::answer::{json, missing, several};
 use super::failure::{Again, Failure, garbled};
-use super::note::{Noted, StatementEnd};
+use super::in_flight::Running;
 use super::pool::Lease;
 use super::query::{Access, Prepared, Query};
 use super::run::{Run, Wanted};
-use super::running::Running;
 use super::start::{parameters, prepare};
+use super::statement_record::{Noted, StatementEnd};
 use crate::error::{Error, Kind};
-use crate::flow::Answer;
 use crate::jq::Data;
+use crate::message::answer::Answer;
 
 /// What the last statement gives is held until the transaction is done.
 const HOLD: usize = 16 << 20;

@@ -14,7 +14,7 @@ use super::query::{Access, Prepared, Query, Unfit};
 use super::server::Server;
 use super::spec::Statements;
 use super::wire::Naming;
-use crate::problem::Problems;
+use crate::config::problem::Problems;
 
 /// For all of it: a configuration is not kept waiting by a database that is away.
 const PATIENCE: Duration = Duration::from_secs(3);

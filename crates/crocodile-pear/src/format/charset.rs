@@ -8,7 +8,7 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 use http::header::CONTENT_TYPE;
 
 use crate::error::{Error, Kind};
-use crate::http1::Fields;
+use crate::http::http1::Fields;
 use crate::json;
 
 /// The `charset` of a content type.

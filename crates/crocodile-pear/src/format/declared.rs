@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::StatusCode;
 
-use crate::flow::Answer;
-use crate::http1::answer::is_events;
+use crate::http::http1::answer::is_events;
+use crate::message::answer::Answer;
 
 /// The format that a content type declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

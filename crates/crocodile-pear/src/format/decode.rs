@@ -16,7 +16,8 @@ use http_body::Frame;
 use zstd::stream::raw::{DParameter, Operation};
 
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Pulled};
+use crate::message::answer::Answer;
+use crate::message::body::{Body, Pulled};
 
 /// Bytes that are decoded at a time.
 const CHUNK: usize = 32 << 10;

@@ -13,12 +13,13 @@ use super::csv::Rows;
 use super::sse::Events;
 use super::{Declared, declared, plain};
 use crate::error::Error;
-use crate::flow::{self, Answer, Body, Pulled};
 use crate::json::items::{Items, Path};
+use crate::message::answer::Answer;
+use crate::message::body::{Body, Pulled};
 
 /// A body that was opened.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
-pub enum Opened {
+pub enum OpenedList {
     /// A list, to be read item by item.
     List(List),
     /// Anything else, unchanged.
@@ -73,29 +74,29 @@ impl Reader {
 ///
 /// # Errors
 /// Any error before the body begins, and an unknown content coding or character set.
-pub async fn open(answer: Answer, bound: usize) -> Result<Opened, Error> {
+pub async fn open(answer: Answer, bound: usize) -> Result<OpenedList, Error> {
     let answer = plain(answer)?;
     let recoder = Recoder::new(&answer.headers);
     let stream = matches!(declared(&answer), Declared::Sse | Declared::Ndjson);
     let reader = match (declared(&answer), &answer.body) {
-        (_, Body::Value(_) | Body::Json(_)) => return Ok(Opened::Whole(answer)),
+        (_, Body::Value(_) | Body::Json(_)) => return Ok(OpenedList::Whole(answer)),
         (Declared::Json, _) => return open_json(answer, recoder?, bound).await,
         (Declared::Ndjson, _) => Reader::Json(Items::of_lines(bound)),
         (Declared::Sse, _) => Reader::Events(Events::new(bound)),
         (Declared::Csv, _) => Reader::Rows(Rows::new(bound)),
-        _ => return Ok(Opened::Whole(answer)),
+        _ => return Ok(OpenedList::Whole(answer)),
     };
     let (recoder, upstream) = (recoder?, answer.upstream.clone());
     let body = Some(answer.body.into_pulled()?);
-    Ok(Opened::List(List { reader, recoder, body, stream, count: 0, upstream }))
+    Ok(OpenedList::List(List { reader, recoder, body, stream, count: 0, upstream }))
 }
 
 /// Opens JSON. Only the first byte shows whether it is a list.
-async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Result<Opened, Error> {
+async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Result<OpenedList, Error> {
     let mut body = std::mem::replace(&mut answer.body, Body::empty()).into_pulled()?;
     let mut before = Vec::new();
     let first = loop {
-        match flow::data(&mut body).await.transpose()? {
+        match crate::message::body::data(&mut body).await.transpose()? {
             None => break None,
             Some(chunk) => {
                 before.push(chunk.clone());
@@ -112,7 +113,7 @@ async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Re
             let mut items = Items::at(Arc::new(path), bound);
             items.push(text);
             let reader = Reader::Json(items);
-            Ok(Opened::List(List {
+            Ok(OpenedList::List(List {
                 reader,
                 recoder,
                 body: Some(body),
@@ -123,7 +124,7 @@ async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Re
         }
         _ => {
             let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
-            Ok(Opened::Whole(Answer { body, ..answer }))
+            Ok(OpenedList::Whole(Answer { body, ..answer }))
         }
     }
 }
@@ -162,7 +163,7 @@ impl List {
     /// Same as [`List::at_hand`], and any error that ends the body early.
     pub async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
         let Some(body) = &mut self.body else { return Ok(None) };
-        let text = match flow::data(body).await {
+        let text = match crate::message::body::data(body).await {
             Some(chunk) => chunk.and_then(|chunk| self.recoder.push(chunk)),
             None => {
                 self.recoder.finish()?;
@@ -234,13 +235,14 @@ mod tests {
 
     /// An answer whose body arrives in these pieces.
     fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
-        let body = Rejoined { before: pieces.into_iter(), body: Box::pin(flow::Whole::new(Bytes::new())) };
+        let body =
+            Rejoined { before: pieces.into_iter(), body: Box::pin(crate::message::body::Whole::new(Bytes::new())) };
         Answer::new(http::StatusCode::OK, of(media), Body::Pulled(Box::pin(body)))
     }
 
     async fn items(media: &'static str, text: &str, size: usize) -> Vec<Bytes> {
         let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
-        let Ok(Opened::List(mut list)) = open(answer(media, pieces), 1000).await else { panic!("no list: {text}") };
+        let Ok(OpenedList::List(mut list)) = open(answer(media, pieces), 1000).await else { panic!("no list: {text}") };
         let mut items = Vec::new();
         loop {
             match list.at_hand().expect("sound") {
@@ -278,7 +280,7 @@ mod tests {
     async fn what_is_no_list_stays_whole() {
         for text in ["  {\"a\": [1]}", "1", "", "  "] {
             let pieces = text.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
-            let Ok(Opened::Whole(whole)) = open(answer("application/json", pieces), 1000).await else {
+            let Ok(OpenedList::Whole(whole)) = open(answer("application/json", pieces), 1000).await else {
                 panic!("{text}")
             };
             assert_eq!(whole.body.collect(100).await.expect("read"), text);

@@ -6,7 +6,8 @@ use http::header::CONTENT_TYPE;
 
 use super::declared::{Declared, declared};
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
+use crate::message::answer::Answer;
+use crate::message::body::Body;
 
 /// jq's messages for a string where it expects an object or a list.
 const SIGNS: [&str; 4] =

@@ -14,7 +14,6 @@ mod cursor;
 mod dtd;
 mod element;
 mod encoding;
-mod lists;
 mod name;
 mod parse;
 mod reference;
@@ -28,7 +27,7 @@ use dtd::Dtd;
 use element::Element;
 use parse::{Event, Parser};
 
-pub use lists::{Lists, XmlSpec};
+use crate::message::xml_lists::Lists;
 pub use write::{begin, end, item, write};
 
 /// Reads a document; `charset` comes from its content type, `lists` are the elements that are lists.

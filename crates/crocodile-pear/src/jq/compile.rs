@@ -1,16 +1,22 @@
 //! Compiles source to a filter, or reports every fault in it.
 
+pub(crate) mod byte_paths;
+pub(crate) mod filter;
+pub(crate) mod library;
+pub(crate) mod resolve;
 use std::sync::Arc;
 use std::thread;
 
-use super::filter::{Filter, Program};
-use super::lex::{fault, offset};
-use super::library::{self, REFUSED};
-use super::native::Native;
-use super::parse::parse;
-use super::refusal::Fault;
-use super::resolve::{Resolver, Wrong};
-use super::{budget, habit, read, taken, term};
+use super::read;
+use super::syntax::compile_error::Fault;
+use super::syntax::lex::{fault, offset};
+use super::syntax::parse::parse;
+use super::syntax::{ast, foreign_syntax, read_fields};
+use super::value::budget;
+use byte_paths::Native;
+use filter::{Filter, Program};
+use library::REFUSED;
+use resolve::{Resolver, Wrong};
 
 /// Largest source of an expression, in bytes. Anything larger is a program.
 const SOURCE: usize = 16 << 10;
@@ -43,8 +49,8 @@ impl Filter {
     /// # Errors
     /// Every fault of the expression.
     pub fn compile(source: &str, known: &[&str]) -> Result<Self, Vec<Fault>> {
-        let filter = compile(source, known).map_err(|faults| habit::explain(source, faults))?;
-        habit::hidden(source).map_or(Ok(filter), |fault| Err(vec![fault]))
+        let filter = compile(source, known).map_err(|faults| foreign_syntax::explain(source, faults))?;
+        foreign_syntax::hidden(source).map_or(Ok(filter), |fault| Err(vec![fault]))
     }
 }
 
@@ -69,7 +75,7 @@ fn compile(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
 fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     alone(source)?;
     let term = parse(source)?;
-    if term::nesting(&term) > NESTING {
+    if ast::nesting(&term) > NESTING {
         return Err(vec![deep(source)]);
     }
     let mut resolver = Resolver::new(known);
@@ -83,8 +89,8 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
         native: Native::of(&term).map(Arc::new),
         reads: read::reads(&term, &resolver.uses).into(),
         uses: resolver.uses,
-        reads_item: term::reads(&term),
-        takes: taken::keys(&term),
+        reads_item: ast::reads(&term),
+        takes: read_fields::keys(&term),
         work: budget::WORK,
         closure: None,
     })
@@ -182,7 +188,7 @@ fn function(source: &str, name: &str, arity: usize) -> Fault {
         return fault(source, name, message, format!("it takes {}; they are separated by `;`", takes.join(" or ")));
     }
     let near = nearest(name, library::functions().map(|it| it.0));
-    let remedy = match (habit::same(name), near) {
+    let remedy = match (foreign_syntax::same(name), near) {
         (Some(same), _) => format!("write `{same}`"),
         (None, Some(near)) => format!("did you mean `{near}`?"),
         (None, None) if arity == 0 => format!("write `.{name}` for a field, `\"{name}\"` for text"),

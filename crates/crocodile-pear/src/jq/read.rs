@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::taken;
-use super::term::{Key, Part, Pattern, Piece, Term};
+use super::syntax::ast::{Key, Part, Pattern, Piece, Term};
+use super::syntax::read_fields;
 
 /// A part of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Found<'_> {
                 }
             }
             Term::Pipe(left, right) => {
-                match (&**left, taken::keys(right)) {
+                match (&**left, read_fields::keys(right)) {
                     (Term::Variable(name), Some(keys)) => keys.iter().for_each(|key| self.add(name, Some(key.clone()))),
                     (left, _) => self.term(left),
                 }

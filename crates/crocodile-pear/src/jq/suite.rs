@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::filter::explain;
-use super::item::Item;
-use super::item::same;
-use super::machine::{Current, Machine};
+use super::compile::filter::explain;
+use super::eval::machine::{Current, Machine};
+use super::value::bounded::Item;
+use super::value::operators::same;
+use super::value::{budget, operators};
 use super::*;
 use crate::error::Error;
 use crate::json;
@@ -98,7 +99,7 @@ fn fault(case: &Case) -> Option<String> {
             if given.len() == wanted.len() && given.iter().zip(&wanted).all(|(given, wanted)| same(given, wanted)) {
                 return Ok(None);
             }
-            let text = |value: &Value| as_str(&item::written(value).value).unwrap_or_default().to_owned();
+            let text = |value: &Value| as_str(&operators::written(value).value).unwrap_or_default().to_owned();
             let given: Vec<String> = given.iter().map(text).collect();
             Ok(Some(format!("it gives {given:?}, {failed:?}, and not {:?}", case.outputs)))
         })

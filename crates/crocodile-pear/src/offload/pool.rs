@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::memory;
 use crate::error::{Error, Kind};
-use crate::histogram::{self, Histogram, Snapshot};
+use crate::telemetry::histogram::{self, Histogram, Snapshot};
 
 /// The most tasks that wait, unless configured.
 const QUEUE: usize = 128;

@@ -1,5 +1,7 @@
 //! One attempt of a call, at the server that was chosen for it: a kept connection or a new one, then the exchange.
 
+pub(crate) mod hedge;
+pub(crate) mod retry_loop;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,19 +10,19 @@ use std::task::Context;
 use tokio::time::Instant;
 
 use super::call::Call;
-use super::clock::Clock;
-use super::counters::Event;
+use super::call::clock::Clock;
+use super::call::outcome::{Failure, Outcome, Parts, judge};
+use super::call::timing::{Ended, Moments, Said};
+use super::connect::acquire;
+use super::connect::counters::Event;
+use super::connect::pool::{Lease, Origin};
 use super::exchange::Exchange;
-use super::moments::{Ended, Moments, Said};
-use super::open;
-use super::outage::Turn;
-use super::outcome::{Failure, Outcome, Parts, judge};
-use super::pool::{Lease, Origin};
-use super::request::{Noted, Request};
+use super::exchange::request::{Noted, Request};
 use super::servers::Servers;
+use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::record::{CallKind, CallNote, CallPlace};
-use crate::spec::Timeout;
+use crate::resilience::trial::Turn;
+use crate::telemetry::request_record::{CallKind, CallNote, CallPlace};
 
 /// The most attempts while the server provably has not processed the request.
 const ATTEMPTS: usize = 4;
@@ -145,8 +147,8 @@ async fn connect_new(exchange: &mut Exchange, limit: Timeout) -> Result<(), Fail
     let limit = exchange.clock.within(limit);
     // Boxed, so that a call that waits for its answer does not keep the memory that connecting needed.
     let opened = match exchange.request.upgrades() {
-        false => Box::pin(open::open(&pool, limit)).await,
-        true => Box::pin(open::open_alone(&pool, limit)).await,
+        false => Box::pin(acquire::open(&pool, limit)).await,
+        true => Box::pin(acquire::open_alone(&pool, limit)).await,
     };
     let (lease, origin) = opened.map_err(Failure::Unsent)?;
     let now = Instant::now();

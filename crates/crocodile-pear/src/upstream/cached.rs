@@ -8,28 +8,31 @@ use http::Method;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
+use super::authenticated_caller::{AuthenticatedCall, Caller};
+use super::call::cache_scope::Keeping;
+use super::call::composed_part::{Part, PartFields};
+use super::call::forward::filter;
+use super::call::noting::{ForCaches, Noting};
 use super::call::{Call, Root};
-use super::caller::{Begun, Caller};
-use super::forward::filter;
-use super::given::Given;
-use super::keeping::Keeping;
-use super::noting::{ForCaches, Noting};
-use super::part::{Part, PartFields};
-use super::server::Face;
+use super::environment::UpstreamEnvironment;
 use super::servers::Shared;
-use crate::cache::policy::Personal;
+use super::servers::server::PublicOrigin;
+use crate::cache::rules::policy::CredentialUse;
+use crate::cache::rules::{cache_status, methods};
+use crate::cache::store::tags;
 use crate::cache::{
-    Cache, CacheSpec, Dependence, Distinction, Entry, Errand, Fetch, Front, Gained, Identity, KeptPart, Key, KeyUrl,
-    Parts, Question, Reply, Service, SharedBody, Shelf, Standing, Standpoint, Tags, methods, status, tags,
+    Cache, CacheOwner, CacheSpec, Dependence, Distinction, Entry, Fetch, FetchPlan, FetchedAnswer, Front, Identity,
+    Initiator, KeptPart, Key, KeyUrl, Parts, Question, Reply, Service, SharedBody, Shelf, Tags,
 };
+use crate::config::problem::Problems;
+use crate::config::spec::Located;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body};
 use crate::jq::{self, Filter};
-use crate::problem::Problems;
-use crate::record::{CacheResult, CallKind, CallNote, CallPlace};
-use crate::scope::Scope;
-use crate::spec::Located;
-use crate::trace::span_id;
+use crate::message::answer::Answer;
+use crate::message::body::Body;
+use crate::request::context::Scope;
+use crate::telemetry::request_record::{CacheResult, CallKind, CallNote, CallPlace};
+use crate::telemetry::trace::span_id;
 
 /// The cache of an upstream.
 pub struct Cached {
@@ -51,7 +54,7 @@ impl Cached {
     pub(super) fn compile(
         spec: &CacheSpec,
         name: &str,
-        given: &Given<'_>,
+        given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<Option<Arc<Self>>> {
         let (Some(written), Some(store)) = (spec.on(), &given.cache) else { return Some(None) };
@@ -68,7 +71,7 @@ impl Cached {
         let by = expression(written.private.as_ref().map(|private| &private.by.0), problems);
         let tags = written.tags.as_ref().map_or(Some(None), |tags| tag_filter(&tags.0, problems).map(Some));
         let (rules, key, by, tags) = (rules?, key?, by?, tags?);
-        let here = Standpoint::Upstream(name.to_owned());
+        let here = CacheOwner::Upstream(name.to_owned());
         Some(Some(Arc::new(Cached {
             cache: Cache::new("crocodile-pear-upstream", &here, store.clone(), rules),
             place: format!("upstream {name}").into_bytes().into(),
@@ -143,14 +146,21 @@ pub(super) fn noted(
 }
 
 /// A call whose answer may be kept.
-pub(super) fn begin(cached: Option<Arc<Cached>>, caller: Caller, call: Call, keeping: Box<Keeping>) -> Begun {
+pub(super) fn begin(
+    cached: Option<Arc<Cached>>,
+    caller: Caller,
+    call: Call,
+    keeping: Box<Keeping>,
+) -> AuthenticatedCall {
     // A connection that changes its protocol, and a body, are for one client.
     let cached = cached.filter(|_| call.passage.upgrade.is_none());
     let service = cached.as_ref().map_or(Service::None, |cached| cached.serve(&call));
     match (cached, service) {
         (Some(cached), Service::Usual) => serve(cached, caller, call, keeping, None),
-        (Some(cached), Service::WithBody) => Begun::Boxed(Box::pin(with_body(cached, caller, call, keeping))),
-        _ => Begun::Boxed(Box::pin(uncached(caller, call, keeping))),
+        (Some(cached), Service::WithBody) => {
+            AuthenticatedCall::Boxed(Box::pin(with_body(cached, caller, call, keeping)))
+        }
+        _ => AuthenticatedCall::Boxed(Box::pin(uncached(caller, call, keeping))),
     }
 }
 
@@ -177,7 +187,13 @@ async fn with_body(
 }
 
 /// A call that the cache serves: like GET if it has a body that is a part of the key.
-fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keeping>, body: Option<Bytes>) -> Begun {
+fn serve(
+    cached: Arc<Cached>,
+    caller: Caller,
+    mut call: Call,
+    keeping: Box<Keeping>,
+    body: Option<Bytes>,
+) -> AuthenticatedCall {
     let key = cached.key_of(caller.face(), &call, &keeping);
     let shelved = keeping.shelf.is_some().then(|| key.clone());
     let method = if body.is_some() { Method::GET } else { call.method.clone() };
@@ -194,9 +210,11 @@ fn serve(cached: Arc<Cached>, caller: Caller, mut call: Call, keeping: Box<Keepi
             }
             keeping.note_kept(&answer, cached.part(entry.as_deref()));
             keeping.leave(&cached.cache, shelved, entry);
-            Begun::Kept(Box::new(adopt(&caller.shared, answer)))
+            AuthenticatedCall::Kept(Box::new(adopt(&caller.shared, answer)))
         }
-        (Reply::Fetch(errand), _) => Begun::Boxed(Box::pin(fetch(cached, caller, call, keeping, shelved, errand))),
+        (Reply::Fetch(errand), _) => {
+            AuthenticatedCall::Boxed(Box::pin(fetch(cached, caller, call, keeping, shelved, errand)))
+        }
     }
 }
 
@@ -206,7 +224,7 @@ async fn fetch(
     mut call: Call,
     keeping: Box<Keeping>,
     shelved: Option<Key>,
-    errand: Box<Errand>,
+    errand: Box<FetchPlan>,
 ) -> Result<Answer, Error> {
     let (headers, deadline) = (call.headers.clone(), call.deadline);
     // If another request fetches the answer, no exchange notes this call.
@@ -252,7 +270,7 @@ impl Cached {
         }
     }
 
-    fn key_of(&self, first: &Face, call: &Call, keeping: &Keeping) -> Key {
+    fn key_of(&self, first: &PublicOrigin, call: &Call, keeping: &Keeping) -> Key {
         let host = call.host.as_ref().map_or(first.authority.as_bytes(), HeaderValue::as_bytes);
         let base = if call.root == Root::Upstream { &*first.base } else { "" };
         let (path, query) = match call.target.split_once('?') {
@@ -272,7 +290,7 @@ impl Cached {
 
 /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
 fn note_answer(shared: &Shared, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
-    let Some(result) = status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
+    let Some(result) = cache_status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
     let place = CallPlace { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
     let span = note.record.trace().map_or(0, |_| span_id());
     let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
@@ -294,13 +312,13 @@ struct Fetcher {
     /// The first call gets what exists only once: the body, and the client's side channels (upgrade, interim
     /// answers).
     calls: Mutex<(Option<Call>, Call)>,
-    personal: Personal,
+    personal: CredentialUse,
     tags: Option<Arc<Filter>>,
     validates: bool,
 }
 
 impl Fetcher {
-    fn new(cached: &Cached, caller: &Caller, call: Call, personal: Personal) -> Self {
+    fn new(cached: &Cached, caller: &Caller, call: Call, personal: CredentialUse) -> Self {
         let again = Call {
             method: call.method.clone(),
             timeouts: call.timeouts.clone(),
@@ -333,12 +351,12 @@ impl Fetcher {
 }
 
 impl Fetch for Fetcher {
-    fn fetch(&self, headers: HeaderMap, standing: Standing) -> BoxFuture<'static, Result<Gained, Error>> {
+    fn fetch(&self, headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
         let headers = self.with_conditions(headers);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let call = match (calls.0.take(), standing) {
             // Other requests with later deadlines may wait for it.
-            (Some(call), Standing::Client) => Call { headers, deadline: None, ..call },
+            (Some(call), Initiator::Client) => Call { headers, deadline: None, ..call },
             _ => {
                 let again = calls.1.repeat().unwrap_or_else(|| Call::get(String::new()));
                 Call { headers, ..again }
@@ -348,7 +366,7 @@ impl Fetch for Fetcher {
         let (caller, personal) = (self.caller.clone(), self.personal);
         Box::pin(async move {
             let answer = make(&caller, call).await?;
-            Ok(Gained { answer, personal, parts: None })
+            Ok(FetchedAnswer { answer, personal, parts: None })
         })
     }
 

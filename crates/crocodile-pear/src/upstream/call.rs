@@ -1,15 +1,28 @@
 //! One call to an upstream, before it is made.
 
+pub(crate) mod buffer;
+pub(crate) mod cache_scope;
+pub(crate) mod clock;
+pub(crate) mod composed_part;
+pub(crate) mod expecting;
+pub(crate) mod fields;
+pub(crate) mod forward;
+pub(crate) mod noting;
+pub(crate) mod outcome;
+pub(crate) mod rewrite;
+pub(crate) mod timeouts;
+pub(crate) mod timing;
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, Version};
 use tokio::time::Instant;
 
-use super::forward::Trailing;
-use super::noting::ForCaches;
-use super::timeouts::Timeouts;
-use crate::flow::{Body, Passage};
-use crate::record::CallNote;
+use crate::message::body::Body;
+use crate::message::side_channel::Passage;
+use crate::telemetry::request_record::CallNote;
+use forward::Trailing;
+use noting::ForCaches;
+use timeouts::Timeouts;
 
 /// One call to make.
 pub struct Call {

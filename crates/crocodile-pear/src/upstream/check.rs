@@ -6,13 +6,13 @@ use futures_util::future::join_all;
 use tokio::time::MissedTickBehavior;
 
 use super::attempt::{Attempt, head};
+use super::authenticated_caller::Caller;
 use super::call::Call;
-use super::caller::Caller;
-use super::clock::Clock;
+use super::call::clock::Clock;
+use super::call::timeouts::Timeouts;
 use super::health::HealthSpec;
 use super::servers::Servers;
-use super::timeouts::Timeouts;
-use crate::spec::Timeout;
+use crate::config::spec::Timeout;
 
 /// Checks all servers for as long as it is polled.
 pub(super) async fn watch(caller: Caller, rules: Arc<HealthSpec>) {

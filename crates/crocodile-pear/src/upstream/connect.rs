@@ -1,5 +1,18 @@
 //! New connections to a server: DNS, TCP or a Unix socket, TLS.
 
+pub(crate) mod acquire;
+pub(crate) mod address_race;
+pub(crate) mod connect_limit;
+pub(crate) mod connections;
+pub(crate) mod counters;
+pub(crate) mod dial;
+pub(crate) mod h2_connection;
+pub(crate) mod host_name;
+pub(crate) mod io;
+pub(crate) mod location;
+pub(crate) mod origin;
+pub(crate) mod pool;
+pub(crate) mod resolve;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -8,22 +21,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::burst::Burst;
-use super::dial::{LATE, connect, connect_unix};
-use super::fault::ConnectFault;
-use super::io::Io;
-use super::location::place_of;
-use super::name::Name;
-use super::protocol::Offer;
-use super::resolve::Resolver;
-use super::tls::Tls;
+use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::record::Opening;
-use crate::socket::Socket;
-use crate::spec::Timeout;
+use crate::net::connect_error::ConnectFault;
+use crate::net::protocol::Offer;
+use crate::net::tls::Tls;
+use crate::runtime::socket::Socket;
+use crate::telemetry::request_record::Opening;
+use connect_limit::Burst;
+use dial::{LATE, connect, connect_unix};
+use host_name::Name;
+use io::Io;
+use location::place_of;
+use resolve::Resolver;
 
 /// Opens connections to one server.
-pub(super) struct Connector {
+pub(crate) struct Connector {
     host: Host,
     tls: Option<Tls>,
     /// Host and port, or the Unix socket, for operators.

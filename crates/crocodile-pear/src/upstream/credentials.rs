@@ -12,21 +12,21 @@ use http::{HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
+use super::attempt::retry_loop::{chain, prepare};
 use super::call::Call;
-use super::dispatch::{chain, prepare};
-use super::given::Given;
+use super::connect::resolve::Resolver;
+use super::environment::UpstreamEnvironment;
 use super::remote::Remote;
-use super::resolve::Resolver;
 use super::servers::Servers;
-use super::tls::TlsSpec;
-use super::url::warn_of_clear;
-use crate::carried::Reading;
+use crate::config::carried_state::Reading;
+use crate::config::problem::Problems;
+use crate::config::spec::{Entries, Json, Located, Marked, Secret};
 use crate::error::{Error, Kind};
-use crate::flow::Answer;
-use crate::limiter::LogLimiter;
-use crate::problem::Problems;
+use crate::message::answer::Answer;
+use crate::net::tls::TlsSpec;
+use crate::net::url::warn_of_clear;
 use crate::spec;
-use crate::spec::{Entries, Json, Located, Marked, Secret};
+use crate::telemetry::log_limiter::LogLimiter;
 
 spec! {
     /// The gateway's own credentials for calls to an upstream.
@@ -71,10 +71,14 @@ crate::choice! {
 
 impl Marked<CredentialsSpec> {
     /// Makes them ready. A token that was fetched for the same credentials is used on.
-    pub(super) fn compile(&self, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<ClientCredentials>> {
+    pub(super) fn compile(
+        &self,
+        given: &UpstreamEnvironment<'_>,
+        problems: &mut Problems,
+    ) -> Option<Arc<ClientCredentials>> {
         let reading = Reading::new(given.files);
         let files = |written: &_| reading.read(written);
-        let credentials = self.spec.compile(&Given { files: &files, ..given.clone() }, problems)?;
+        let credentials = self.spec.compile(&UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
         let whole = (self.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
         Some(given.carry.part(whole).settle(credentials))
     }
@@ -82,7 +86,11 @@ impl Marked<CredentialsSpec> {
 
 impl CredentialsSpec {
     /// Makes it ready; every problem is noted.
-    pub(super) fn compile(&self, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<ClientCredentials>> {
+    pub(super) fn compile(
+        &self,
+        given: &UpstreamEnvironment<'_>,
+        problems: &mut Problems,
+    ) -> Option<Arc<ClientCredentials>> {
         let spec = &self.oauth2;
         let tls = spec.tls.as_ref();
         let remote = Remote::compile("token endpoint", &spec.token_url, tls, spec.timeout, given, problems)?;

@@ -2,6 +2,9 @@
 //!
 //! It has no task and no buffer: while it waits, it is a socket, the head of its request and one timer.
 
+pub(crate) mod h2_stream;
+pub(crate) mod request;
+pub(crate) mod tunnel;
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
@@ -14,23 +17,25 @@ use http::header::{CONTENT_TYPE, UPGRADE};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::admission::{Admission, Room, admit};
 use super::call::Events;
-use super::clock::{Clock, Expired, Phase};
-use super::moments::{Ended, Moments};
-use super::outcome::{Failure, Lost, Parts, cut, malformed};
-use super::pool::{Lease, Origin, OwnConnection};
-use super::request::{Request, Sent};
-use super::server::Server;
+use super::call::clock::{Clock, Expired, Phase};
+use super::call::outcome::{AttemptError, Failure, Parts, cut, malformed};
+use super::call::timing::{Ended, Moments};
+use super::connect::pool::{Lease, Origin, OwnConnection};
 use super::servers::Servers;
-use super::stream::{self, Broken, Stream};
-use super::tls;
-use super::tunnel::Switched;
+use super::servers::admission::{Admission, Room, admit};
+use super::servers::server::Server;
+use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::flow::{Answer, Body, Passage, Tunnel};
-use crate::http1::answer::{self, AnswerHead, Asked};
-use crate::http1::{Broken as Unreadable, Decoder, Fields, Framing, Reuse, head_end};
-use crate::spec::Timeout;
+use crate::http::http1::answer::{self, AnswerHead, Asked};
+use crate::http::http1::{Broken as Unreadable, Decoder, Fields, Framing, Reuse, head_end};
+use crate::message::answer::Answer;
+use crate::message::body::Body;
+use crate::message::side_channel::{Passage, Tunnel};
+use crate::net::tls;
+use h2_stream::{Broken, Stream};
+use request::{Request, Sent};
+use tunnel::Switched;
 
 /// The most interim answers before the final one: 100, 102 and 103 may repeat, but not endlessly.
 const MAX_INTERIM: u8 = 16;
@@ -117,9 +122,9 @@ impl Exchange {
     }
 
     /// There is no answer so far.
-    pub(super) fn lose(&mut self, error: Error, unsent: bool) -> Lost {
+    pub(super) fn lose(&mut self, error: Error, unsent: bool) -> AttemptError {
         self.moments.fail(error.kind());
-        Lost { error, unsent }
+        AttemptError { error, unsent }
     }
 
     /// Puts the exchange on a connection.
@@ -307,8 +312,8 @@ impl Exchange {
     }
 
     /// From the head to the body, of which a part may have come already.
-    fn open(&mut self, head: AnswerHead, opened: Opened) -> Parts {
-        let Opened { decoder, ready, surplus } = opened;
+    fn open(&mut self, head: AnswerHead, opened: OpenedExchange) -> Parts {
+        let OpenedExchange { decoder, ready, surplus } = opened;
         // A server that declines an upgrade may be in doubt about the connection.
         let last = surplus || self.request.upgrades();
         self.request.go_on();
@@ -464,7 +469,7 @@ impl Exchange {
         if self.request.written() != before {
             self.clock.moved(self.request.written() - before);
         }
-        Ok(if let stream::Sent::Starved = sent { Starved::Yes } else { Starved::No })
+        Ok(if let h2_stream::Sent::Starved = sent { Starved::Yes } else { Starved::No })
     }
 
     /// A stream gave no answer.
@@ -574,24 +579,24 @@ enum Came {
     /// A part of a head, after this many bytes of interim answers.
     Part(usize),
     /// The final head, and the part of the body that arrived with it.
-    Answer(AnswerHead, Opened),
+    Answer(AnswerHead, OpenedExchange),
     /// The fields of a 101, and what came of the other protocol.
     Switched(Fields, Bytes),
 }
 
 /// A body as it was found behind its head.
-struct Opened {
+struct OpenedExchange {
     decoder: Decoder,
     ready: Bytes,
     surplus: bool,
 }
 
-impl Opened {
+impl OpenedExchange {
     fn new(framing: Framing, bytes: &mut [u8]) -> Result<Self, Error> {
         let mut decoder = Decoder::new(framing);
         let found = decoder.decode(bytes).map_err(Unreadable::of_answer)?;
         let ready = Bytes::copy_from_slice(&bytes[found.data]);
-        Ok(Opened { decoder, ready, surplus: found.used < bytes.len() })
+        Ok(OpenedExchange { decoder, ready, surplus: found.used < bytes.len() })
     }
 }
 
@@ -654,7 +659,7 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &Wanted<'
             return wanted.switch(head).map(|headers| Came::Switched(headers, Bytes::copy_from_slice(body)));
         }
         if !head.status.is_informational() {
-            let opened = Opened::new(head.framing, body)?;
+            let opened = OpenedExchange::new(head.framing, body)?;
             return Ok(Came::Answer(head, opened));
         }
         *interim += 1;

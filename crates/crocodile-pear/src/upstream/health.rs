@@ -1,13 +1,16 @@
 //! The health of a server as active checks have found it, and how it is checked.
 
+pub(crate) mod availability;
+pub(crate) mod backoff;
+pub(crate) mod eject;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::change::Change;
-use crate::problem::Problems;
+use crate::config::problem::Problems;
+use crate::config::spec::{Located, only};
+use crate::resilience::state_change::Change;
 use crate::spec;
-use crate::spec::{Located, only};
 
 spec! {
     /// Active health checks: a GET that must be answered with a status below 400. A server that is down gets no
@@ -60,7 +63,7 @@ impl HealthSpec {
 
 /// The state that the checks have found.
 #[derive(Default)]
-pub(super) struct Health {
+pub(crate) struct Health {
     down: AtomicBool,
     /// Checks in a row that differ from that.
     in_a_row: AtomicU32,

@@ -7,9 +7,9 @@ use http::header::LINK;
 use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use super::origin::Origin;
+use super::connect::origin::Origin;
 use super::ready::Upstream;
-use super::server::Face;
+use super::servers::server::PublicOrigin;
 use crate::error::{Error, Kind};
 use crate::template::check_path;
 
@@ -34,7 +34,7 @@ impl Upstream {
         let authority = authority.filter(|authority| !authority.contains('@'));
         let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
         let origin = move |usual: &str| Origin::new(scheme.unwrap_or(usual), authority.as_ref()?);
-        let leads = |face: &Face| all || origin(face.origin.scheme()).as_ref() == Some(&face.origin);
+        let leads = |face: &PublicOrigin| all || origin(face.origin.scheme()).as_ref() == Some(&face.origin);
         self.find_face(|face| if leads(face) { found(&face.base) } else { None })
     }
 

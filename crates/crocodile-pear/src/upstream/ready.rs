@@ -6,38 +6,38 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::affinity;
-use super::buffer;
+use super::authenticated_caller::{AuthenticatedCall, Caller};
 use super::cached::{self, Cached};
 use super::call::Call;
-use super::caller::{Begun, Caller};
+use super::call::buffer;
+use super::call::composed_part::NotedCall;
+use super::call::fields::CallFields;
+use super::call::forward::{Forward, Likeness, Trailing};
+use super::call::noting::ForCaches;
+use super::call::rewrite::RewriteSpec;
+use super::call::timeouts::Timeouts;
+use super::call::timing::CallEnd;
 use super::check;
-use super::choice::{self, Choice};
-use super::counters::{CounterSnapshot, Event};
+use super::connect::counters::{CounterSnapshot, Event};
 use super::credentials::ClientCredentials;
-use super::fields::CallFields;
-use super::forward::{Forward, Likeness, Trailing};
 use super::health::HealthSpec;
-use super::mirror::{Mirror, MirrorSpec};
-use super::moments::CallEnd;
-use super::noting::ForCaches;
-use super::part::NotedCall;
-use super::protocol::Protocol;
-use super::rewrite::RewriteSpec;
-use super::server::{Face, Server};
-use super::service::FoundServers;
-use super::settings::Settings;
-use super::state::ServerState;
-use super::timeouts::Timeouts;
+use super::servers::affinity;
+use super::servers::choice::{self, Choice};
+use super::servers::mirror::{Mirror, MirrorSpec};
+use super::servers::server::{PublicOrigin, Server};
+use super::servers::settings::Settings;
+use super::servers::srv::FoundServers;
+use super::servers::state::ServerState;
 use crate::cache::Dependence;
 use crate::error::{Error, Kind};
-use crate::flow::Answer;
-use crate::histogram::Snapshot;
 use crate::jq::{Filter, Read};
-use crate::scope::Scope;
+use crate::message::answer::Answer;
+use crate::net::protocol::Protocol;
+use crate::request::context::Scope;
+use crate::telemetry::histogram::Snapshot;
 
 /// Begins a call, whose body is as it will be sent.
-fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> Begun {
+fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> AuthenticatedCall {
     match std::mem::take(&mut call.keeping) {
         ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), *call, keeping),
         ForCaches::Nothing | ForCaches::Part(_) => caller.begin(call),
@@ -184,11 +184,11 @@ impl Upstream {
     }
 
     /// The URLs of its servers, and that of their service.
-    pub(super) fn find_face<T>(&self, mut found: impl FnMut(&Face) -> Option<T>) -> Option<T> {
+    pub(super) fn find_face<T>(&self, mut found: impl FnMut(&PublicOrigin) -> Option<T>) -> Option<T> {
         self.find_any_face(&mut found)
     }
 
-    fn find_any_face<T>(&self, found: &mut dyn FnMut(&Face) -> Option<T>) -> Option<T> {
+    fn find_any_face<T>(&self, found: &mut dyn FnMut(&PublicOrigin) -> Option<T>) -> Option<T> {
         if let Some(choice) = &self.choice {
             return choice.targets().find_map(|upstream| upstream.find_any_face(found));
         }
@@ -273,7 +273,7 @@ impl Upstream {
 
     /// The whole URL of a call's target.
     pub fn url(&self, target: &str) -> String {
-        let Face { origin, authority, base } = self.caller.face();
+        let PublicOrigin { origin, authority, base } = self.caller.face();
         [origin.scheme(), "://", authority, base, target].concat()
     }
 
@@ -424,7 +424,7 @@ impl Upstream {
             None => begin(&self.caller, self.cached.as_ref(), call),
             Some(bound) => {
                 let (caller, cached) = (self.caller.clone(), self.cached.clone());
-                Begun::Boxed(Box::pin(async move {
+                AuthenticatedCall::Boxed(Box::pin(async move {
                     let call =
                         buffer::measure(call, bound).await.map_err(|error| error.of_upstream(&caller.shared.name))?;
                     begin(&caller, cached.as_ref(), call).finish().await

@@ -7,19 +7,19 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::breaker::BreakerSpec;
+use super::attempt::retry_loop::{chain, prepare};
 use super::call::Call;
-use super::dispatch::{chain, prepare};
-use super::given::Given;
+use super::call::timeouts::Timeouts;
+use super::environment::UpstreamEnvironment;
 use super::servers::Servers;
-use super::settings::Settings;
-use super::timeouts::Timeouts;
-use super::tls::{TlsSettings, TlsSpec};
-use super::url::url;
+use super::servers::settings::Settings;
+use crate::config::problem::Problems;
+use crate::config::spec::{Located, Timeout};
 use crate::error::Error;
-use crate::flow::Body;
-use crate::problem::Problems;
-use crate::spec::{Located, Timeout};
+use crate::message::body::Body;
+use crate::net::tls::{TlsSettings, TlsSpec};
+use crate::net::url::url;
+use crate::resilience::breaker::BreakerSpec;
 
 /// The largest answer: a key set with hundreds of keys fits well.
 const LARGEST: usize = 1 << 20;
@@ -53,7 +53,7 @@ impl Remote {
         written: &Located<String>,
         tls: Option<&TlsSpec>,
         limits: impl Into<RemoteLimits>,
-        given: &Given<'_>,
+        given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<Self> {
         let (base, query) = match written.value.split_once('?') {

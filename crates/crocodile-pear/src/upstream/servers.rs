@@ -1,25 +1,37 @@
 //! The servers of an upstream, and what all calls to them share: bounds, the budget of retries, counters.
 
+pub(crate) mod admission;
+pub(crate) mod affinity;
+pub(crate) mod balance;
+pub(crate) mod choice;
+pub(crate) mod concurrency_limit;
+pub(crate) mod directed;
+pub(crate) mod mirror;
+pub(crate) mod retry;
+pub(crate) mod server;
+pub(crate) mod settings;
+pub(crate) mod srv;
+pub(crate) mod state;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::affinity::{Affinity, Bound};
-use super::balance::{Balance, Tried, Way};
-use super::counters::{Counters, Event};
-use super::gate::Gate;
-use super::location::Location;
-use super::outage::Turn;
-use super::pool::Bounds;
-use super::retry::Retry;
-use super::server::{Common, Server};
-use super::settings::Settings;
-use super::standing::Rules;
-use super::timeouts::Timeouts;
+use super::call::timeouts::Timeouts;
+use super::connect::counters::{Counters, Event};
+use super::connect::location::Location;
+use super::connect::pool::Bounds;
+use super::health::availability::Rules;
 use crate::error::{Error, Kind};
-use crate::format::xml::Lists;
-use crate::histogram::{self, Histogram};
-use crate::limiter::LogLimiter;
+use crate::message::xml_lists::Lists;
+use crate::resilience::trial::Turn;
+use crate::telemetry::histogram::{self, Histogram};
+use crate::telemetry::log_limiter::LogLimiter;
+use affinity::{Affinity, Bound};
+use balance::{Balance, Tried, Way};
+use concurrency_limit::Gate;
+use retry::Retry;
+use server::{Common, Server};
+use settings::Settings;
 
 /// What all calls to an upstream share, whichever servers it has now.
 pub(super) struct Shared {

@@ -4,33 +4,33 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::balance::{BalanceSpec, Way};
-use super::breaker::BreakerSpec;
 use super::cached::Cached;
-use super::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
-use super::connections::{Connections, ConnectionsSpec};
+use super::call::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
+use super::call::rewrite::RewriteSpec;
+use super::call::timeouts::{TimeoutSpec, Timeouts};
+use super::connect::connections::{Connections, ConnectionsSpec};
+use super::connect::location::{Location, ServerSpec, Service, servers};
+use super::connect::resolve::Resolver;
 use super::credentials::CredentialsSpec;
-use super::files::Files;
-use super::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
-use super::given::Given;
+use super::environment::UpstreamEnvironment;
 use super::health::HealthSpec;
-use super::location::{Location, ServerSpec, Service, servers};
-use super::mirror::MirrorSpec;
-use super::protocol::Protocol;
 use super::ready::{AffinityRule, Around, Upstream};
-use super::resolve::Resolver;
-use super::retry::RetrySpec;
-use super::rewrite::RewriteSpec;
-use super::settings::Settings;
-use super::timeouts::{TimeoutSpec, Timeouts};
-use super::tls::{TlsSettings, TlsSpec};
-use super::url::{is_service, service};
+use super::servers::balance::{BalanceSpec, Way};
+use super::servers::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
+use super::servers::mirror::MirrorSpec;
+use super::servers::retry::RetrySpec;
+use super::servers::settings::Settings;
 use crate::cache::CacheSpec;
-use crate::carried::Reading;
-use crate::format::xml::{Lists, XmlSpec};
-use crate::problem::{Problems, Span};
+use crate::config::carried_state::Reading;
+use crate::config::files::Files;
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::{Entries, Located, Marked, Size, defaults, only};
+use crate::message::xml_lists::{Lists, XmlSpec};
+use crate::net::protocol::Protocol;
+use crate::net::tls::{TlsSettings, TlsSpec};
+use crate::net::url::{is_service, service};
+use crate::resilience::breaker::BreakerSpec;
 use crate::spec;
-use crate::spec::{Entries, Located, Marked, Size, defaults, only};
 
 spec! {
     /// An API: its servers, and how to call them. Short form: the URL.
@@ -172,8 +172,14 @@ impl UpstreamSpec {
     }
 
     /// Makes it ready; every problem is reported. `span` is the place of its name. Its parts that have not changed go on.
-    pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
-        let given = &Given { carry: given.carry.part(("upstream", name)), ..given.clone() };
+    pub fn compile(
+        &self,
+        name: &str,
+        span: Span,
+        given: &UpstreamEnvironment<'_>,
+        problems: &mut Problems,
+    ) -> Option<Arc<Upstream>> {
+        let given = &UpstreamEnvironment { carry: given.carry.part(("upstream", name)), ..given.clone() };
         let written = self.locations(name, span, problems);
         let service = self.url.as_ref().filter(|url| is_service(url.as_str()) && written.is_some());
         let servers = match (service, written.as_deref()) {
@@ -296,10 +302,17 @@ impl UpstreamSpec {
 
 impl Marked<UpstreamSpec> {
     /// Makes it ready. If nothing of it has changed, the upstream of the configuration before goes on, whole.
-    pub fn compile(&self, name: &str, span: Span, given: &Given<'_>, problems: &mut Problems) -> Option<Arc<Upstream>> {
+    pub fn compile(
+        &self,
+        name: &str,
+        span: Span,
+        given: &UpstreamEnvironment<'_>,
+        problems: &mut Problems,
+    ) -> Option<Arc<Upstream>> {
         let reading = Reading::new(given.files);
         let files = |written: &_| reading.read(written);
-        let upstream = self.spec.compile(name, span, &Given { files: &files, ..given.clone() }, problems)?;
+        let upstream =
+            self.spec.compile(name, span, &UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
         // Where its copies go may have changed.
         if self.spec.mirror.is_some() {
             return Some(upstream);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::{Answer, Body};
+use crocodile_pear::message::answer::Answer;
+use crocodile_pear::message::body::Body;
 use crocodile_pear::upstream::{Call, Location, Settings, Trailing, Upstream};
 use http::Method;
 use http_body_util::BodyExt;

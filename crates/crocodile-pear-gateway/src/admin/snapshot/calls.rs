@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::record::CallRecord;
+use crocodile_pear::telemetry::request_record::CallRecord;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::number::ago;
-use crate::history::{History, Served};
+use crate::telemetry::recent::{History, Served};
 
 /// The most requests and calls that one snapshot reads, so that it takes less than a millisecond.
 const REQUESTS: usize = 512;

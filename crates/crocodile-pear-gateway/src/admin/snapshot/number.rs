@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::history::History;
+use crate::telemetry::recent::History;
 
 /// To three places.
 pub fn rounded(number: f64) -> f64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crocodile_pear::database::StatementEnd;
-use crocodile_pear::histogram::{HTTP, time_quantile};
+use crocodile_pear::telemetry::histogram::{HTTP, time_quantile};
 use crocodile_pear::upstream::CallEnd;
 
 use super::number::rounded;

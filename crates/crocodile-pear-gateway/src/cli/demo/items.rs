@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::address::Address;
 use crate::cli::file::compile;
 use crate::cli::run;
 use crate::config;
 use crate::demo::postgres::{Failure, Postgres, Reach};
-use crate::events::trigger::Trigger;
+use crate::gateway::live::Live;
 use crate::layers::Setting;
-use crate::live::Live;
-use crate::log;
+use crate::net::address::Address;
+use crate::observe::log;
+use crate::shared::events::trigger::Trigger;
 
 const CONFIG: &str = include_str!("../../../../../examples/items/items.yaml");
 const SCHEMA: &str = include_str!("../../../../../examples/items/items.sql");

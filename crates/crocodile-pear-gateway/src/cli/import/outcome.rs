@@ -1,6 +1,6 @@
 //! What an importer gives.
 
-use crocodile_pear::problem::{Problem, Problems, Span};
+use crocodile_pear::config::problem::{Problem, Problems, Span};
 
 use super::report::Report;
 use super::yaml::Map;

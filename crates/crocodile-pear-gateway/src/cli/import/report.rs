@@ -4,11 +4,11 @@
 //! something to know), [`Report::reported`] (not imported) or [`Report::ignored`] (the source itself does nothing with it).
 //! Each has its key as a path (`endpoints[3].backend[0].target`), its place, and a sentence.
 
-use crocodile_pear::problem::{Problem, Severity, Span};
+use crocodile_pear::config::problem::{Problem, Severity, Span};
 use serde_json::{Value, json};
 
+use crate::config::visible;
 use crate::config::{self, Format, Sources};
-use crate::visible;
 
 /// What became of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

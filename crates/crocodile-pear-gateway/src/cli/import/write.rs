@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::cli::file::{self, Loaded};
 use crate::config;
-use crate::lasting::Lasting;
+use crate::shared::persistent::Lasting;
 
 /// Checks a configuration as if it stood in this file, in this process.
 pub fn check(path: &Path, text: &str) -> Loaded {

@@ -316,8 +316,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::problem::Problems;
-    use crocodile_pear::spec::Node;
+    use crocodile_pear::config::problem::Problems;
+    use crocodile_pear::config::spec::Node;
 
     use super::{Map, Yaml};
 
@@ -408,7 +408,7 @@ endpoints:
             map.set("inner", Map::of(if text.is_empty() { "x" } else { text }, Yaml::text(text)));
             let written = map.document();
             let mut problems = Problems::default();
-            let node = crocodile_pear::yaml::read(0, &written, &|_| None, &mut problems).expect("it is YAML");
+            let node = crocodile_pear::config::yaml::read(0, &written, &|_| None, &mut problems).expect("it is YAML");
             let read = |node: Option<&Node>| node.and_then(Node::as_text).map(|text| text.value);
             assert_eq!(read(node.field("plain")).as_deref(), Some(text), "{written}");
             let list = node.field("list").and_then(Node::as_list).expect("a list");

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crocodile_pear::calendar::Day;
+use crocodile_pear::runtime::calendar::Day;
 
-use crate::visible::is_hidden;
+use crate::config::visible::is_hidden;
 
 /// Object identifiers, encoded: of names and of the one extension that is read.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];

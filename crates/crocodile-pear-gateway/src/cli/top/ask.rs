@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::address::Address;
+use crate::net::address::Address;
 
 /// A gateway answers at once, or is not there.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::visible::is_hidden;
+use crate::config::visible::is_hidden;
 
 /// Routes that are shown.
 const ROUTES: usize = 20;

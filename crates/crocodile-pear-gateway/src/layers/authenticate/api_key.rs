@@ -5,12 +5,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::config::spec;
+use crocodile_pear::config::spec::{Decode, Literal, Located, only};
 use crocodile_pear::jq::Value;
 use crocodile_pear::json;
-use crocodile_pear::problem::{Problems, Span};
-use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Decode, Literal, Located, only};
 use http::{HeaderName, HeaderValue};
 use ring::digest;
 use subtle::ConstantTimeEq;
@@ -19,7 +21,7 @@ use super::method::{Judgement, Method, Outcome, challenge};
 use super::place::{CredentialPlace, FoundCredential};
 use crate::config;
 use crate::layer::Compile;
-use crate::watched::Watched;
+use crate::runtime::watched_file::Watched;
 
 spec! {
     /// An API key in a header field, in the query or in a cookie.

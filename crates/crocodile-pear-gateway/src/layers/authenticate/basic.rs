@@ -11,11 +11,12 @@ use std::time::Duration;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use crocodile_pear::config::spec::Located;
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::jq;
-use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
 use crocodile_pear::spec;
-use crocodile_pear::spec::Located;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use ring::hmac;
@@ -26,7 +27,7 @@ use super::method::{Judgement, Method, Outcome, challenge};
 use super::place::authorization;
 use super::remembered::{Hash, Remembered, now};
 use crate::layer::Compile;
-use crate::watched::Watched;
+use crate::runtime::watched_file::Watched;
 
 spec! {
     /// HTTP basic authentication, with user name and password. `$claims.sub` is the user name.

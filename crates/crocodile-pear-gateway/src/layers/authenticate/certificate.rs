@@ -2,15 +2,17 @@
 
 use std::net::SocketAddr;
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::{ClientAddress, ClientCertificate, Credentials, Scope};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::Located;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
+use crocodile_pear::request::facts::{ClientAddress, ClientCertificate};
 use crocodile_pear::spec;
-use crocodile_pear::spec::Located;
 use http::HeaderValue;
 
 use super::method::{Judgement, Method, Outcome};
 use crate::layer::Compile;
-use crate::network::Network;
+use crate::net::cidr::Network;
 
 spec! {
     /// The client's certificate, verified by a listener with `client_ca`. It becomes `$claims`, with the same fields
@@ -209,9 +211,10 @@ mod tests {
     #[test]
     fn a_name_of_one_kind_is_no_name_of_another() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let network = |text: &str| crocodile_pear::spec::Node::from_json(&text.into());
+        let network = |text: &str| crocodile_pear::config::spec::Node::from_json(&text.into());
         let networks = vec![
-            crocodile_pear::spec::Decode::decode(&network("10.0.0.0/8"), &mut Problems::default()).expect("a network"),
+            crocodile_pear::config::spec::Decode::decode(&network("10.0.0.0/8"), &mut Problems::default())
+                .expect("a network"),
         ];
         let accepted = [
             Accepted::Names(texts(&["shop.test", "*.shop.test", "10.0.0.7"])),

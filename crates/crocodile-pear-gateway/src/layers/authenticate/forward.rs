@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crocodile_pear::config::spec::{Expression, Located, Timeout};
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Answer, Body};
 use crocodile_pear::jq::{self, Filter, Value};
 use crocodile_pear::json;
-use crocodile_pear::scope::{Credentials, GrantedField, Scope};
+use crocodile_pear::message::answer::Answer;
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
+use crocodile_pear::request::facts::GrantedField;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Expression, Located, Timeout};
 use crocodile_pear::template::{Source, Template};
 use crocodile_pear::upstream::{Call, Likeness, Timeouts, Upstream, may_send};
 use http::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
@@ -17,8 +20,8 @@ use http::{Method as Verb, Response, StatusCode};
 
 use super::method::{Judgement, Method, Outcome, Passed};
 use super::remembered::{Hash, Remembered, hash, now};
+use crate::http::response;
 use crate::layer::Compile;
-use crate::respond;
 
 spec! {
     /// A service decides: oauth2-proxy, Authelia, Authentik, Open Policy Agent, or your own. The gateway sends it a
@@ -269,7 +272,7 @@ impl ReadyForward {
                     Outcome::Passed(passed)
                 }
                 Ok(None) => {
-                    let refused = respond::refuse(StatusCode::FORBIDDEN, "the request is not allowed");
+                    let refused = response::refuse(StatusCode::FORBIDDEN, "the request is not allowed");
                     Outcome::Answered(Box::new(refused))
                 }
                 Err(error) => Outcome::Unavailable(error),

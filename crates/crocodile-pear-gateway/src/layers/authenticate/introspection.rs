@@ -5,18 +5,21 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::carried::Reading;
+use crocodile_pear::config::carried_state::Reading;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec;
+use crocodile_pear::config::spec::{Located, Secret, Texts};
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::jq::Value;
 use crocodile_pear::json;
-use crocodile_pear::limiter::LogLimiter;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::net::tls::TlsSpec;
+use crocodile_pear::net::url::warn_of_clear;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
+use crocodile_pear::resilience::breaker::BreakerSpec;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Located, Secret, Texts};
-use crocodile_pear::upstream::{
-    BreakerSpec, Remote, RemoteLimits, Resolver, TlsSpec, client_basic, form, warn_of_clear,
-};
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::upstream::{Remote, RemoteLimits, Resolver, client_basic, form};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, StatusCode};
 

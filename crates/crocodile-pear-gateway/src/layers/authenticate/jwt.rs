@@ -12,15 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::carried::Reading;
+use crocodile_pear::config::carried_state::Reading;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Located, Marked, Texts};
 use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::jq::Value;
 use crocodile_pear::json;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::scope::{Credentials, Scope};
+use crocodile_pear::net::tls::TlsSpec;
+use crocodile_pear::net::url::warn_of_clear;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
 use crocodile_pear::spec;
-use crocodile_pear::spec::{Located, Marked, Texts};
-use crocodile_pear::upstream::{Given, Remote, Resolver, TlsSpec, warn_of_clear};
+use crocodile_pear::upstream::{Remote, Resolver, UpstreamEnvironment};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use serde_json::Map;
@@ -32,10 +35,10 @@ use self::keys::KeySet;
 use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::authorization;
 use super::remembered::{Hash, Remembered, hash, now};
-use crate::background::Worked;
+use crate::config::unique_json;
 use crate::layer::Compile;
-use crate::strict;
-use crate::watched::Watched;
+use crate::runtime::tasks::Worked;
+use crate::runtime::watched_file::Watched;
 
 spec! {
     /// A JSON Web Token (JWT), sent as `authorization: Bearer TOKEN`. Its claims are `$claims`.
@@ -126,7 +129,7 @@ impl Jwt {
         }
         let reading = Reading::new(cx.files);
         let files = |written: &_| reading.read(written);
-        let given = Given { carry: cx.root.clone(), ..cx.given(&files) };
+        let given = UpstreamEnvironment { carry: cx.root.clone(), ..cx.given(&files) };
         let remote = Remote::compile("keys", &self.keys, self.tls.as_deref(), FETCH, &given, cx.problems)?;
         warn_of_clear(&self.keys, "the issuer's keys come", cx.problems);
         // Several endpoints may name the same issuer.
@@ -272,7 +275,7 @@ impl Rules {
     /// Checks the claims. Returns them with the second at which they expire.
     fn admit(&self, payload: Vec<u8>, now: u64) -> Result<(u64, Value), Refused> {
         const FORM: Refused = "the token's claims cannot be read";
-        let claims = strict::object(&payload).ok_or(FORM)?;
+        let claims = unique_json::object(&payload).ok_or(FORM)?;
         let until = self.check(&claims, now as f64)?;
         let value = json::read(&Bytes::from(payload)).map_err(|_| FORM)?;
         Ok((until, value))

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crocodile_pear::error::Error;
-use crocodile_pear::flow::Body;
 use crocodile_pear::jq::Value;
-use crocodile_pear::scope::{Credentials, GrantedField, Scope};
+use crocodile_pear::message::body::Body;
+use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::credentials::Credentials;
+use crocodile_pear::request::facts::GrantedField;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Response};
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::Located;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::Located;
 
 /// One allowed origin, or a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

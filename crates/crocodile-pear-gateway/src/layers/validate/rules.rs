@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crocodile_pear::config::spec::Json;
 use crocodile_pear::offload;
-use crocodile_pear::spec::Json;
 use jsonschema::Validator;
 
 use super::pattern::Pattern;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crocodile_pear::config::spec::Json;
 use crocodile_pear::offload;
-use crocodile_pear::spec::Json;
 use jsonschema::{Draft, Retrieve, Uri};
 use serde_json::json;
 
@@ -328,7 +328,7 @@ fn no_schema_and_no_body_cost_more_than_a_validation_may() {
         let text = serde_json::to_vec(&dice.body(bytes, 60)).expect("JSON");
         let (length, began, before) = (text.len(), Instant::now(), peak());
         let work = offload::run(length.max(offload::SMALL + 1), move || {
-            rules.check(&crate::strict::read(&text).expect("JSON"))
+            rules.check(&crate::config::unique_json::read(&text).expect("JSON"))
         });
         let judged = runtime.block_on(work);
         refused += usize::from(judged.is_err());

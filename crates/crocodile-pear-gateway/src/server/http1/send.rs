@@ -7,10 +7,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Body, Pulled, Tunnel};
-use crocodile_pear::http1::answer::is_events;
-use crocodile_pear::http1::{Reuse, write};
+use crocodile_pear::http::http1::answer::is_events;
+use crocodile_pear::http::http1::{Reuse, write};
 use crocodile_pear::json;
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::message::side_channel::Tunnel;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap};
 use http_body::Body as _;
@@ -20,7 +21,7 @@ use super::super::copy;
 use super::super::handler::Handler;
 use super::super::pace::Pace;
 use super::super::reply::{Ending, Observed, Reply};
-use super::super::request::Unhurried;
+use super::super::request::NoMinimumRate;
 use super::super::settings::Settings;
 use super::super::shared::Core;
 use super::client::{Client, poll_client};
@@ -285,7 +286,7 @@ impl Sending {
     fn hurried(&self) -> bool {
         let media = self.response.headers().get(CONTENT_TYPE);
         !media.is_some_and(|media| is_events(media.as_bytes()))
-            && self.response.extensions().get::<Unhurried>().is_none()
+            && self.response.extensions().get::<NoMinimumRate>().is_none()
     }
 
     /// Writes what is available: the head and the pieces of the body. Ready when the socket may accept more.

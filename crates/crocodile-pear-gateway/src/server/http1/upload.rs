@@ -7,12 +7,12 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http1::{Broken, Decoder};
+use crocodile_pear::http::http1::{Broken, Decoder};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::super::pace::Pace;
-use super::super::request::Patience;
+use super::super::request::BodyPace;
 use super::super::settings::Settings;
 use super::wire::Wire;
 
@@ -83,7 +83,7 @@ impl Upload {
     }
 
     /// A handle to declare that the body is a stream.
-    pub fn patience(&self) -> Arc<dyn Patience> {
+    pub fn patience(&self) -> Arc<dyn BodyPace> {
         self.desk.clone()
     }
 
@@ -224,7 +224,7 @@ impl Upload {
     }
 }
 
-impl Patience for Desk {
+impl BodyPace for Desk {
     fn unhurried(&self) {
         self.lock().unhurried = true;
     }

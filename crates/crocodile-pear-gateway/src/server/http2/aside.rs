@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use crocodile_pear::flow::Interim;
-use crocodile_pear::http1::fields::of_interim;
+use crocodile_pear::http::http1::fields::of_interim;
+use crocodile_pear::message::side_channel::Interim;
 use h2::server::SendResponse;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::super::request::Patience;
+use super::super::request::BodyPace;
 
 /// Interim answers of one request that may wait for the connection; more are dropped.
 const MOST_INTERIM: usize = 32;
@@ -58,7 +58,7 @@ impl Aside {
     }
 }
 
-impl Patience for Aside {
+impl BodyPace for Aside {
     fn unhurried(&self) {
         self.unhurried.store(true, Relaxed);
     }

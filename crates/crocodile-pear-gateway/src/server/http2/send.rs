@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use crocodile_pear::alarm::Alarm;
 use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::flow::{Body, Pulled};
-use crocodile_pear::http1::answer::is_events;
-use crocodile_pear::http1::trailers;
+use crocodile_pear::http::http1::answer::is_events;
+use crocodile_pear::http::http1::trailers;
 use crocodile_pear::json;
+use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::runtime::deadline_timer::Alarm;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::super::grpc;
 use super::super::pace::Pace;
 use super::super::reply::{Ending, Observed, Reply};
-use super::super::request::Unhurried;
+use super::super::request::NoMinimumRate;
 use super::super::settings::Settings;
 use super::done::{Done, Leaving};
 use super::request::framing;
@@ -326,7 +326,7 @@ fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>)
 /// Whether a minimum rate applies to the answer. Streams have none.
 fn hurried(head: &Parts, grpc: bool) -> bool {
     let events = || head.headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()));
-    !grpc && head.extensions.get::<Unhurried>().is_none() && !events()
+    !grpc && head.extensions.get::<NoMinimumRate>().is_none() && !events()
 }
 
 fn bodiless(status: StatusCode, head_only: bool) -> bool {

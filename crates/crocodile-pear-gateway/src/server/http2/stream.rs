@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::flow::Body;
-use crocodile_pear::http1::request::Refusal;
+use crocodile_pear::http::http1::request::Refusal;
+use crocodile_pear::message::body::Body;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 
 use super::super::handler::Handler;
 use super::super::reply::Reply;
-use super::super::request::{ClientRequest, Connection, Patience};
+use super::super::request::{BodyPace, ClientRequest, Connection};
 use super::super::shared::Core;
 use super::aside::Aside;
 use super::done::Done;
@@ -37,7 +37,7 @@ const NO_TUNNEL: Refusal =
     Refusal { status: StatusCode::NOT_IMPLEMENTED, detail: "the endpoint does not change to this protocol" };
 
 /// A request that is ready for the handler.
-struct Opened {
+struct OpenedStream {
     /// If it is refused: why, and for a page of which origin.
     request: Result<ClientRequest, (Refusal, Option<HeaderValue>)>,
     asked: Asked,
@@ -58,7 +58,7 @@ pub async fn serve<H: Handler>(
     let began = Instant::now();
     let id = respond.stream_id().as_u32();
     let mut noted = Noted { wire: &wire, id, leaves: false };
-    let Opened { request, asked, aside, tunnel } = open(&core, &connection, &wire, request);
+    let OpenedStream { request, asked, aside, tunnel } = open(&core, &connection, &wire, request);
     let reply = match request {
         Ok(request) => {
             let mut handling = pin!(core.handler.handle(request));
@@ -120,14 +120,14 @@ fn open<H: Handler>(
     connection: &Arc<Connection>,
     wire: &SharedWire,
     request: Request<RecvStream>,
-) -> Opened {
+) -> OpenedStream {
     let (head, mut recv) = request.into_parts();
     let id = recv.stream_id().as_u32();
     let aside = Arc::new(Aside::default());
     let mut asked = Asked { head_only: head.method == Method::HEAD, grpc: false };
     let head = match request::admit(head, core.bounds()) {
         Ok(head) => head,
-        Err(refusal) => return Opened { request: Err(refusal), asked, aside, tunnel: None },
+        Err(refusal) => return OpenedStream { request: Err(refusal), asked, aside, tunnel: None },
     };
     asked.grpc = head.grpc;
     let Head { method, target, headers, length, expects, trailers, tunnel, grpc } = head;
@@ -160,9 +160,9 @@ fn open<H: Handler>(
         upgrade: tunnel.is_some(),
         trailers,
         expects: expects && pulled,
-        patience: pulled.then(|| aside.clone() as Arc<dyn Patience>),
+        patience: pulled.then(|| aside.clone() as Arc<dyn BodyPace>),
     };
-    Opened { request: Ok(request), asked, aside, tunnel }
+    OpenedStream { request: Ok(request), asked, aside, tunnel }
 }
 
 /// Waits for the handler. `None` if the client gives the request up.

@@ -5,13 +5,13 @@ pub const NONE: u32 = u32::MAX;
 
 /// Slots by number. They come in blocks: a list that doubles would have twice its memory while it does.
 pub struct Slots<T> {
-    blocks: Vec<Vec<Slot<T>>>,
+    blocks: Vec<Vec<QueueSlot<T>>>,
     free: u32,
     length: usize,
 }
 
 /// One slot: who stands here, and its neighbours in its queue.
-pub struct Slot<T> {
+pub struct QueueSlot<T> {
     pub value: Option<Box<T>>,
     pub hash: u64,
     before: u32,
@@ -61,27 +61,27 @@ impl<T> Slots<T> {
 
     /// The bytes of memory of all slots.
     pub fn memory(&self) -> usize {
-        self.blocks.len() * (BLOCK * size_of::<Slot<T>>() + size_of::<Vec<Slot<T>>>())
+        self.blocks.len() * (BLOCK * size_of::<QueueSlot<T>>() + size_of::<Vec<QueueSlot<T>>>())
     }
 
     /// The bytes that the next slot to be taken allocates.
     pub fn step(&self) -> usize {
         let full = self.free == NONE && self.blocks.last().is_none_or(|last| last.len() == BLOCK);
-        if full { BLOCK * size_of::<Slot<T>>() + size_of::<Vec<Slot<T>>>() } else { 0 }
+        if full { BLOCK * size_of::<QueueSlot<T>>() + size_of::<Vec<QueueSlot<T>>>() } else { 0 }
     }
 
-    pub fn get(&self, at: u32) -> Option<&Slot<T>> {
+    pub fn get(&self, at: u32) -> Option<&QueueSlot<T>> {
         self.blocks.get(at as usize / BLOCK)?.get(at as usize % BLOCK)
     }
 
-    pub fn get_mut(&mut self, at: u32) -> Option<&mut Slot<T>> {
+    pub fn get_mut(&mut self, at: u32) -> Option<&mut QueueSlot<T>> {
         self.blocks.get_mut(at as usize / BLOCK)?.get_mut(at as usize % BLOCK)
     }
 
     /// Takes a slot, in no queue yet.
     pub fn take(&mut self, hash: u64, value: Box<T>) -> u32 {
         self.length += 1;
-        let slot = Slot { value: Some(value), hash, before: NONE, after: NONE, time: 0, uses: 0, main: false };
+        let slot = QueueSlot { value: Some(value), hash, before: NONE, after: NONE, time: 0, uses: 0, main: false };
         let at = self.free;
         if let Some(free) = self.get_mut(at) {
             let next = free.after;

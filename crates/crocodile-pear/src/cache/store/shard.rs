@@ -9,9 +9,9 @@ use hashbrown::HashTable;
 
 use super::ghost::Ghost;
 use super::queue::{Queue, Slots};
-use crate::cache::entry::Entry;
-use crate::cache::key::Key;
-use crate::cache::name::Name;
+use crate::cache::rules::key::Key;
+use crate::cache::rules::name_hash::Name;
+use crate::cache::store::entry::Entry;
 
 /// An entry with what the store knows about it.
 pub struct Held {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::*;
-use crate::cache::policy::Terms;
+use crate::cache::rules::policy::Terms;
 use crate::cache::{Entry, Kept, SharedBody, Tags};
 
 fn entry(body: &[u8], tags: &[&str]) -> Arc<Entry> {

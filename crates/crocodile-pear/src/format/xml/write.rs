@@ -180,7 +180,8 @@ mod tests {
             "<a>&#13;</a>",
             "<p> <b>x</b> y</p>",
         ] {
-            let raw = super::super::read(text.as_bytes(), None, &super::super::Lists::default()).expect("read");
+            let raw =
+                super::super::read(text.as_bytes(), None, &crate::message::xml_lists::Lists::default()).expect("read");
             assert_eq!(written(std::str::from_utf8(raw.bytes()).expect("UTF-8")), text);
         }
     }
@@ -265,7 +266,7 @@ mod tests {
     }
 
     fn read(text: &str) -> serde_json::Value {
-        let raw = super::super::read(text.as_bytes(), None, &super::super::Lists::default())
+        let raw = super::super::read(text.as_bytes(), None, &crate::message::xml_lists::Lists::default())
             .unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(json::check(raw.bytes()).is_ok(), "{raw:?}");
         serde_json::from_slice(raw.bytes()).expect("JSON")

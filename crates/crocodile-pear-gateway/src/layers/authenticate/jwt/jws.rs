@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::key::Algorithm;
 use super::keys::KeySet;
-use crate::strict;
+use crate::config::unique_json;
 
 /// A parsed token. Nothing is verified yet.
 pub struct Jws<'a> {
@@ -47,7 +47,7 @@ impl<'a> Jws<'a> {
             return Err(FORM);
         };
         let decode = |part: &[u8]| URL_SAFE_NO_PAD.decode(part).map_err(|_| FORM);
-        let fields = strict::object(&decode(header)?).ok_or(FORM)?;
+        let fields = unique_json::object(&decode(header)?).ok_or(FORM)?;
         if OWN_KEYS.iter().any(|field| fields.contains_key(*field)) {
             return Err("the token brings its own key");
         }

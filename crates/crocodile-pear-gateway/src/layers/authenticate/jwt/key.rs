@@ -3,8 +3,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use crocodile_pear::problem::Problems;
-use crocodile_pear::spec::{Decode, Definitions, Json, Node, NodeKind};
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Decode, Definitions, Json, Node, NodeKind};
 use ring::hmac;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde_json::Value;

@@ -1,0 +1,71 @@
+//! What a request of an older version asks the newer one.
+
+use std::sync::Arc;
+
+use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::format::form;
+use crocodile_pear::jq::{Filter, Value};
+use crocodile_pear::json;
+use crocodile_pear::pipeline::step::Blame;
+use crocodile_pear::request::context::Scope;
+
+/// The changes of a request, from the oldest version to the newest.
+pub struct Adapting {
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// The most bytes of a client's body.
+    pub max_body: usize,
+}
+
+/// From one version to the next.
+pub struct Change {
+    /// Gives the body.
+    pub body: Option<Filter>,
+    /// Gives the query.
+    pub query: Option<Filter>,
+}
+
+impl Adapting {
+    /// Whether a body is read.
+    pub fn reads_body(&self) -> bool {
+        self.changes.iter().any(|change| change.body.is_some())
+    }
+
+    /// Changes a request.
+    ///
+    /// # Errors
+    /// `BadRequest` where an expression fails on what the client sent, and what reading its body ends with.
+    pub async fn apply(self: Arc<Self>, scope: &mut Scope) -> Result<(), Error> {
+        if !self.reads_body() {
+            return self.change_query(scope);
+        }
+        scope.read_body(self.max_body).await?;
+        self.change_query(scope)?;
+        let mut body = scope.variable("body", &None);
+        for filter in self.changes.iter().filter_map(|change| change.body.as_ref()) {
+            body = run(filter, body, scope)?;
+        }
+        scope.replace_body(json::to_bytes(&body)?);
+        Ok(())
+    }
+
+    /// The same where no body is read.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn change_query(&self, scope: &mut Scope) -> Result<(), Error> {
+        for filter in self.changes.iter().filter_map(|change| change.query.as_ref()) {
+            let query = run(filter, scope.variable("query", &None), scope)?;
+            let query = form::write(&query).map_err(|error| Blame::Client.lay(error))?;
+            scope.replace_query(Some(query.as_str()).filter(|query| !query.is_empty()));
+        }
+        Ok(())
+    }
+}
+
+fn run(filter: &Filter, item: Value, scope: &Scope) -> Result<Value, Error> {
+    let body = item.clone();
+    let mut variable = |name: &str| if name == "body" { body.clone() } else { scope.variable(name, &None) };
+    let value = filter.run_one(item, &mut variable).map_err(|error| Blame::Client.lay(error))?;
+    value.ok_or_else(|| Error::new(Kind::BadRequest, "the request has nothing that the newer version can be asked for"))
+}

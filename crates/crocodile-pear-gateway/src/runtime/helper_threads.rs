@@ -1,0 +1,45 @@
+//! `thread_pool`: helper threads for long work, so that the cores can go on serving.
+
+use std::num::NonZeroUsize;
+
+use crocodile_pear::config::spec::Size;
+use crocodile_pear::offload::{Settings, configure};
+use crocodile_pear::spec;
+
+/// The priority of the helper threads, lower than that of the cores: on a busy machine, requests go first.
+const NICE: i32 = 10;
+
+spec! {
+    /// Helper threads for long work: to read, evaluate, convert or write a document of more than 64 KiB, and for
+    /// expressions that take long. Their priority is lower than that of the threads that serve requests, so other
+    /// requests go on meanwhile.
+    pub struct ThreadPool {
+        /// The number of helper threads. Default: the number of cores, at least two. If there are several, one of
+        /// them takes only documents of less than 1 MiB.
+        pub threads: Option<NonZeroUsize>,
+        /// How many jobs may wait for a helper thread. Further ones get 503.
+        pub queue: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero"),
+        /// The most memory that all jobs use together: parsed documents, and the values that expressions make of
+        /// them. A job waits until enough memory is free. An expression that needs more than the whole limit fails.
+        pub memory: Size = Size(512 << 20),
+    }
+}
+
+/// Applies the written settings, or the defaults.
+pub fn apply(written: Option<&ThreadPool>) {
+    let usual = Settings { begin, ..Settings::default() };
+    configure(match written {
+        None => usual,
+        Some(written) => Settings {
+            threads: written.threads.map_or(usual.threads, usize::from),
+            queue: written.queue.get(),
+            memory: written.memory.0,
+            ..usual
+        },
+    });
+}
+
+/// For this thread only. If the system refuses, all threads have the same priority.
+fn begin() {
+    let _ = rustix::process::setpriority_process(None, NICE);
+}

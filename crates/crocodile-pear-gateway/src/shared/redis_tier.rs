@@ -1,0 +1,120 @@
+//! `store`: how much caches keep, and what several gateways share, in Redis. One call has little time; while the store is away nobody waits for it.
+
+mod connection;
+mod follow;
+mod outbox;
+mod reason;
+mod scripts;
+mod shared;
+mod standing;
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crocodile_pear::config::carried_state::{Carry, Reading};
+use crocodile_pear::config::files::Files;
+use crocodile_pear::config::problem::Problems;
+use crocodile_pear::config::spec::{Located, Marked, Secret, Size};
+use crocodile_pear::net::tls::TlsSpec;
+use crocodile_pear::spec;
+use tokio::sync::watch;
+
+pub use self::connection::{Away, Store, WhileAway};
+use self::connection::{State, connect};
+use self::follow::Follower;
+use self::outbox::Outbox;
+use self::shared::SharedTier;
+use crate::runtime::tasks::Worked;
+use crate::shared::persistent::Lasting;
+use crate::shared::redis::RedisServer;
+
+spec! {
+    /// Memory for cached answers, and a Redis server through which several gateways share rate limits and caches.
+    pub struct StoreSpec {
+        /// The most memory that all caches use together: heads, bodies, keys and index. The least recently used
+        /// answers are removed first.
+        pub memory: Located<Size> = Located::new(MEMORY, Default::default()),
+        /// A Redis server (5 or later) through which several gateways share the counts of their rate limits and the
+        /// answers of their caches: `redis://HOST:PORT`, with TLS `rediss://HOST:PORT`, with credentials
+        /// `rediss://USER:PASSWORD@HOST:PORT/DATABASE`. Its certificate is always checked.
+        pub redis: Option<Located<Secret>>,
+        /// TLS to Redis, for `rediss://`: CAs to trust, client certificate, versions.
+        pub tls: Option<Marked<TlsSpec>>,
+        /// How long a request waits for Redis. After a timeout, Redis counts as unavailable until it answers again.
+        pub timeout: Duration = Duration::from_millis(20),
+        /// How rate limits work while Redis is unavailable.
+        pub while_away: WhileAway = WhileAway::Local,
+        /// The number of gateways that share Redis. While it is unavailable, each gateway applies every limit divided
+        /// by this number.
+        pub replicas: std::num::NonZeroU32 = std::num::NonZeroU32::MIN.saturating_add(1),
+    }
+}
+
+/// What caches take where nothing is written.
+pub const MEMORY: Size = Size(256 << 20);
+
+/// Below it nothing useful fits.
+const LEAST: Size = Size(1 << 20);
+
+impl StoreSpec {
+    /// Checks it; its work connects to the store, and again when it was away. The connection of a store that has not
+    /// changed stays.
+    pub fn compile(
+        &self,
+        files: Files<'_>,
+        lasting: &Lasting,
+        problems: &mut Problems,
+    ) -> Option<Option<Arc<Worked<Store>>>> {
+        if self.memory.value < LEAST {
+            let remedy = "write `memory: 256MiB`, or leave it out";
+            return problems.error(self.memory.span, "a store needs at least 1MiB of memory", remedy);
+        }
+        let Some(written) = &self.redis else {
+            let Some(_) = &self.tls else { return Some(None) };
+            let remedy = "add `redis: 'rediss://HOST:6379'`, or leave out `tls`";
+            return problems.error(self.memory.span, "`tls` of the store is for `redis`, which is not there", remedy);
+        };
+        let reading = Reading::new(files);
+        let files = |written: &_| reading.read(written);
+        let server = RedisServer::compile(written, self.tls.as_deref(), &files, problems)?;
+        if self.timeout.is_zero() {
+            return problems.error(written.span, "a store needs some time to answer", "write `timeout: 20ms`");
+        }
+        let tls = self.tls.as_ref().map(|tls| tls.mark);
+        let terms = (self.timeout, self.while_away, self.replicas);
+        let carry = Carry::over(&lasting.carried).part(("store", written.value.expose(), tls, reading.mark(), terms));
+        Some(Some(carry.state(|| {
+            let store = Arc::new(Store {
+                state: watch::Sender::new(State::New),
+                timeout: self.timeout,
+                while_away: self.while_away,
+                replicas: self.replicas.get().into(),
+                metrics: lasting.metrics.clone(),
+                tier: OnceLock::new(),
+                late: AtomicU32::new(0),
+                why: Mutex::default(),
+            });
+            let task = Box::pin(store.clone().work(server, lasting));
+            Worked::new(store, task)
+        })))
+    }
+}
+
+impl Store {
+    /// Begins the second tier of the caches; the task is what goes on for it and for the connection.
+    fn work(self: Arc<Self>, server: RedisServer, lasting: &Lasting) -> impl Future<Output = ()> + use<> {
+        let (cache, ledger) = (lasting.cache.clone(), lasting.ledger.clone());
+        let (tier, jobs, waiting) = SharedTier::new(Arc::downgrade(&self), cache.clone(), ledger.clone());
+        // It is set once, here.
+        let _ = self.tier.set(Arc::new(tier));
+        let outbox = Outbox { server: server.clone(), cache: cache.clone(), ledger: ledger.clone(), jobs, waiting };
+        let follower = Follower { server: server.clone(), cache, ledger };
+        async move {
+            tokio::join!(connect(self, server), outbox.run(), follower.run());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! The second tier of the caches: entries in Redis, with what was purged there.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crocodile_pear::cache::store::codec;
+use crocodile_pear::cache::{self, Entry, Key, Purge, PurgeMode, Shared, Stamp, Tier};
+use crocodile_pear::http::date::Moment;
+use futures_util::future::BoxFuture;
+use http::header::{ETAG, LAST_MODIFIED};
+use redis::Cmd;
+use ring::digest;
+use tokio::sync::mpsc;
+
+use super::connection::Store;
+use super::scripts;
+use crate::shared::purge_log::{Ledger, count};
+
+/// The second tier.
+pub struct SharedTier {
+    store: Weak<Store>,
+    cache: Arc<cache::Store>,
+    ledger: Arc<Ledger>,
+    jobs: mpsc::Sender<Job>,
+    /// The bytes of all jobs that wait.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A command that somebody sends in the background.
+pub(super) struct Job {
+    pub command: Cmd,
+    /// The bytes that it holds.
+    pub size: usize,
+    /// Whether it keeps an answer.
+    pub keeps: bool,
+}
+
+/// Jobs that wait: more would be old when they are done.
+pub(super) const MOST_JOBS: usize = 1024;
+
+/// The bytes of jobs that wait.
+const MOST_BYTES: usize = 16 << 20;
+
+/// A larger answer is not worth its way: it would hold up the others.
+const LARGEST: u64 = 1 << 20;
+
+/// As long as an answer is kept there at most.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// As long as one that has to be validated, and can be.
+const TO_VALIDATE: Duration = Duration::from_secs(600);
+
+/// What is known about purges.
+pub(super) const PURGES: &str = "crocodile-pear:purges";
+
+/// The purges in order.
+pub(super) const LOG: &str = "crocodile-pear:purge-log";
+
+impl SharedTier {
+    pub(super) fn new(
+        store: Weak<Store>,
+        cache: Arc<cache::Store>,
+        ledger: Arc<Ledger>,
+    ) -> (Self, mpsc::Receiver<Job>, Arc<AtomicUsize>) {
+        let (jobs, receiver) = mpsc::channel(MOST_JOBS);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        (SharedTier { store, cache, ledger, jobs, waiting: waiting.clone() }, receiver, waiting)
+    }
+
+    async fn ask(&self, key: &Key) -> Vec<Shared> {
+        let mut command = eval(scripts::FIND);
+        command.arg(2).arg(entries(key)).arg(PURGES);
+        let counters = &self.ledger.counters;
+        let Some(store) = self.store.upgrade() else { return Vec::new() };
+        let Ok(said) = store.call::<Vec<Vec<u8>>>(&command).await else {
+            count(&counters.failures);
+            return Vec::new();
+        };
+        let found = self.read(&said);
+        count(if found.is_empty() { &counters.misses } else { &counters.hits });
+        found
+    }
+
+    fn read(&self, said: &[Vec<u8>]) -> Vec<Shared> {
+        let Some((life, number, rest)) = said.split_first().and_then(|(life, rest)| {
+            let (number, rest) = rest.split_first()?;
+            Some((parse(life)?, parse(number)?, rest))
+        }) else {
+            return Vec::new();
+        };
+        if !self.ledger.learn(Stamp { life, number }) {
+            // What others purged may have been lost with the old life.
+            self.cache.purge_here(&Purge::All, PurgeMode::Soft);
+        }
+        let shared = |part: &[Vec<u8>]| {
+            let [number, stale, bytes] = part else { return None };
+            let entry = codec::decode(bytes.clone().into())?;
+            Some(Shared { entry, stamp: Stamp { life, number: parse(number)? }, stale: **stale == *b"1" })
+        };
+        rest.chunks(3).filter_map(shared).collect()
+    }
+
+    /// Gives a job to who does them; drops it if there is too much to do.
+    fn give(&self, job: Job) {
+        let (size, keeps) = (job.size, job.keeps);
+        let fits = self.waiting.fetch_add(size, Ordering::Relaxed) + size <= MOST_BYTES;
+        if !fits || self.jobs.try_send(job).is_err() {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+            if keeps {
+                count(&self.ledger.counters.dropped);
+            }
+        }
+    }
+}
+
+impl Tier for SharedTier {
+    fn stamp(&self) -> Stamp {
+        self.ledger.known()
+    }
+
+    fn find<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Vec<Shared>> {
+        // What is purged here, and not yet there, must not come back from there.
+        if self.ledger.may_purge(key) {
+            return Box::pin(std::future::ready(Vec::new()));
+        }
+        Box::pin(self.ask(key))
+    }
+
+    fn keep(&self, stamp: Stamp, key: &Key, entry: &Arc<Entry>) {
+        let small = entry.body.length().is_some_and(|length| length <= LARGEST);
+        let Some(lifetime) = lifetime(entry).filter(|_| small && stamp.life != 0) else { return };
+        let Some(bytes) = codec::encode(entry) else { return };
+        let (size, names) = (bytes.len() + 512, names(key, entry));
+        let mut command = eval(scripts::KEEP);
+        command.arg(2).arg(entries(key)).arg(PURGES);
+        command.arg(stamp.life).arg(stamp.number).arg(variant(entry)).arg(lifetime.as_millis() as u64);
+        // The URL of a request has no white space.
+        command.arg(key.url().replace(char::is_whitespace, "+")).arg(names).arg(bytes);
+        self.give(Job { command, size, keeps: true });
+    }
+
+    fn remove(&self, key: &Key) {
+        let mut command = redis::cmd("UNLINK");
+        command.arg(entries(key));
+        self.give(Job { command, size: 256, keeps: false });
+    }
+
+    fn purge(&self, purge: &Purge, mode: PurgeMode) {
+        self.ledger.add(purge, mode);
+    }
+}
+
+/// How long it may be of use.
+fn lifetime(entry: &Entry) -> Option<Duration> {
+    let terms = &entry.terms;
+    let fresh = terms.fresh.saturating_sub(terms.age(Moment::now()));
+    let fresh = if terms.always_validate { Duration::ZERO } else { fresh };
+    let stale = terms.stale_while_revalidate.max(terms.stale_if_error).max(terms.stale_if_unreachable);
+    let validated = entry.headers.contains_key(ETAG) || entry.headers.contains_key(LAST_MODIFIED);
+    let after = if validated { stale.max(TO_VALIDATE) } else { stale };
+    let lifetime = fresh.saturating_add(after).min(LONGEST);
+    (lifetime >= Duration::from_secs(1)).then_some(lifetime)
+}
+
+pub(super) fn eval(script: &str) -> Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(script);
+    command
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Option<u64> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// Where the entries of a key are. What it is made of may be a credential: only its hash leaves.
+pub(super) fn entries(key: &Key) -> String {
+    let length = (key.url().len() as u64).to_be_bytes();
+    format!("crocodile-pear:cache:{}", hash(&[&length[..], key.url().as_bytes(), key.rest()].concat()))
+}
+
+pub(super) fn variant(entry: &Entry) -> String {
+    let part = |(name, value): &(http::HeaderName, Option<Box<[u8]>>)| format!("{name}={value:?}\n");
+    hash(entry.selector.iter().map(part).collect::<String>().as_bytes())
+}
+
+fn hash(bytes: &[u8]) -> String {
+    hex(&digest::digest(&digest::SHA256, bytes).as_ref()[..16])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn names(key: &Key, entry: &Entry) -> String {
+    let names = key.names();
+    let names = names.iter().chain(entry.tags.names()).map(|name| format!("{:016x}", name.number()));
+    names.collect::<Vec<_>>().join(",")
+}

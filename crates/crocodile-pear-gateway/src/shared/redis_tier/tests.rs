@@ -1,0 +1,314 @@
+//! Two gateways, a real Redis, and what becomes of what they share.
+
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use crocodile_pear::cache::rules::policy::Terms;
+use crocodile_pear::cache::{Entry, Key, Mark, Purge, PurgeMode, SharedBody, Tags};
+use http::{HeaderMap, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::demo::postgres::free_port;
+use crate::runtime::tasks::Background;
+use crate::shared::redis_tier::*;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that ends with the test.
+struct Server {
+    process: Child,
+    port: u16,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    /// Nothing where none is installed.
+    fn begin(port: u16, settings: &[&str]) -> Option<Self> {
+        let port_text = port.to_string();
+        let usual = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+        let process = Command::new("redis-server").args(usual).args(settings).stdout(Stdio::null()).spawn();
+        let Ok(process) = process else {
+            println!("skipped: install redis-server to run this test");
+            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            return None;
+        };
+        let server = Server { process, port };
+        wait(|| TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(server)
+    }
+
+    fn new() -> Option<Self> {
+        Server::begin(free_port().unwrap(), &[])
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    fn command(&self, words: &[&str]) {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        run(async {
+            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            command.query_async::<redis::Value>(&mut connection).await.unwrap()
+        });
+    }
+}
+
+fn wait(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "it does not happen");
+        std::thread::yield_now();
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// What a gateway has of a store.
+struct Gateway {
+    lasting: Lasting,
+    _store: Arc<Store>,
+    _background: Option<Background>,
+}
+
+impl Gateway {
+    fn new(port: u16) -> Self {
+        Gateway::after(Lasting::default(), port)
+    }
+
+    fn after(lasting: Lasting, port: u16) -> Self {
+        let spec = StoreSpec {
+            memory: Located::new(MEMORY, Default::default()),
+            redis: Some(Located::new(format!("redis://127.0.0.1:{port}").into(), Default::default())),
+            tls: None,
+            timeout: Duration::from_millis(20),
+            while_away: WhileAway::Local,
+            replicas: std::num::NonZeroU32::MIN,
+        };
+        let compiled = spec.compile(&|_| unreachable!("no file is named"), &lasting, &mut Problems::default());
+        let worked = compiled.flatten().expect("it is sound");
+        let store = worked.state.clone();
+        lasting.cache.resize(1 << 20);
+        lasting.cache.set_tier(store.tier());
+        let mut background = Background::default();
+        background.follow(vec![worked.work.clone()]);
+        Gateway { lasting, _store: store, _background: Some(background) }
+    }
+
+    /// One that the store has greeted.
+    fn greeted(port: u16) -> Self {
+        let gateway = Gateway::new(port);
+        wait(|| gateway.lasting.ledger.heard().stamp.life != 0);
+        gateway.wait_up();
+        gateway
+    }
+
+    fn wait_up(&self) {
+        wait(|| matches!(*self._store.state.borrow(), State::Up(_)));
+    }
+
+    fn cache(&self) -> &crocodile_pear::cache::Store {
+        &self.lasting.cache
+    }
+
+    fn put(&self, mark: Mark, path: &str, body: &str) -> bool {
+        let (headers, selector, copies) = (HeaderMap::new(), Box::default(), Default::default());
+        let terms = Terms {
+            born: crocodile_pear::http::date::Moment::now(),
+            fresh: Duration::from_secs(600),
+            ..Terms::default()
+        };
+        let (tags, body) = (Tags::new(["t", path]), SharedBody::from(Bytes::copy_from_slice(body.as_bytes())));
+        let entry = Entry { status: StatusCode::OK, headers, selector, tags, terms, body, copies };
+        let counters = &self.lasting.ledger.counters;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let before = (count(&counters.stored), count(&counters.dropped));
+        let kept = self.cache().insert(mark, &key(path), Arc::new(entry));
+        wait(|| !kept || (count(&counters.stored), count(&counters.dropped)) != before);
+        count(&counters.stored) > before.0
+    }
+
+    /// What it finds in the store that it shares, and whether that is stale.
+    fn shared(&self, path: &str) -> Option<(String, bool)> {
+        let found = run(self.cache().find_shared(&key(path), |_| true))?;
+        let body = found.entry.body.pieces().unwrap_or_default().concat();
+        Some((String::from_utf8(body).unwrap(), found.stale))
+    }
+
+    /// Whether it has it in its own memory, and then whether it is stale.
+    fn own(&self, path: &str) -> Option<bool> {
+        self.cache().find(&key(path), |_| true).map(|found| found.stale)
+    }
+}
+
+fn key(path: &str) -> Key {
+    Key::new(&format!("http://shop.example{path}"), b"GET secret")
+}
+
+fn fresh(body: &str) -> Option<(String, bool)> {
+    Some((body.to_owned(), false))
+}
+
+#[test]
+fn what_one_gateway_keeps_another_one_finds() {
+    let Some(server) = Server::new() else { return };
+    let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+    assert!(one.put(one.cache().mark(), "/1", "text"));
+    assert_eq!(other.own("/1"), None);
+    assert_eq!(other.shared("/1"), fresh("text"));
+    assert_eq!(other.own("/1"), Some(false));
+    assert_eq!(other.shared("/2"), None);
+}
+
+#[test]
+fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
+    let Some(server) = Server::new() else { return };
+    let purges = [
+        Purge::Tag("/1".into()),
+        Purge::Url("http://shop.example/1".into()),
+        Purge::Url("/1".into()),
+        Purge::Prefix("http://shop.example/".into()),
+        Purge::Prefix("/".into()),
+        Purge::All,
+    ];
+    for purge in purges {
+        for mode in [PurgeMode::Soft, PurgeMode::Hard] {
+            let [one, other, third] = [(); 3].map(|()| Gateway::greeted(server.port));
+            assert!(one.put(one.cache().mark(), "/1", "old"));
+            assert_eq!(other.shared("/1"), fresh("old"), "{purge:?}");
+            // Has begun to fetch, and does not hear of the purge before it is done.
+            let slow = Gateway::greeted(server.port);
+            let mark = slow.cache().mark();
+            drop(slow._background);
+            let slow = Gateway { _background: None, ..slow };
+            one.cache().purge(&purge, mode);
+            let gone = if mode == PurgeMode::Soft { Some(true) } else { None };
+            assert_eq!(one.own("/1"), gone, "{purge:?}");
+            wait(|| other.own("/1") == gone);
+            let purged = |found: Option<(String, bool)>| found.is_none_or(|(_, stale)| stale);
+            assert!(purged(third.shared("/1")), "{purge:?} {mode:?}");
+            // Kept in the memory of the slow one, which is as if it had answered before; but not given to others.
+            let again = Gateway::after(slow.lasting.clone(), server.port);
+            again.cache().insert(mark, &key("/1"), Arc::new(entry_of("old")));
+            assert!(purged(third.shared("/1")), "{purge:?} {mode:?}");
+            wait(|| again.own("/1") != Some(false));
+            // What is fetched after is.
+            wait(|| other.lasting.ledger.known() == one.lasting.ledger.known());
+            assert!(other.put(other.cache().mark(), "/1", "new"), "{purge:?}");
+            assert_eq!(third.shared("/1"), fresh("new"), "{purge:?}");
+        }
+    }
+}
+
+fn entry_of(body: &str) -> Entry {
+    let terms =
+        Terms { born: crocodile_pear::http::date::Moment::now(), fresh: Duration::from_secs(600), ..Terms::default() };
+    Entry {
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        selector: Box::default(),
+        tags: Tags::new(["t", "/1"]),
+        terms,
+        body: SharedBody::from(Bytes::copy_from_slice(body.as_bytes())),
+        copies: Default::default(),
+    }
+}
+
+#[test]
+fn what_redis_has_lost_nobody_believes() {
+    let Some(server) = Server::new() else { return };
+    for lost in [&["FLUSHALL"][..], &["DEL", shared::PURGES]] {
+        let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+        assert!(one.put(one.cache().mark(), "/1", "old"));
+        server.command(lost);
+        assert_eq!(other.shared("/1"), None);
+        wait(|| one.own("/1") == Some(true));
+        wait(|| one.lasting.ledger.known() == other.lasting.ledger.known());
+        assert!(one.put(one.cache().mark(), "/1", "new"));
+        assert_eq!(other.shared("/1"), fresh("new"));
+    }
+}
+
+#[test]
+fn a_damaged_value_is_a_miss() {
+    let Some(server) = Server::new() else { return };
+    let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+    assert!(one.put(one.cache().mark(), "/1", "text"));
+    let place = shared::entries(&key("/1"));
+    assert!(!place.contains("secret"));
+    let variant = shared::variant(&entry_of(""));
+    for damaged in ["", "1 2", "nonsense\n\n", "1 2 url names\nCP"] {
+        server.command(&["HSET", &place, &variant, damaged]);
+        assert_eq!(other.shared("/1"), None, "{damaged:?}");
+    }
+    server.command(&["DEL", &place]);
+    server.command(&["SET", &place, "text"]);
+    assert_eq!(other.shared("/1"), None);
+}
+
+#[test]
+fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
+    let Some(mut server) = Server::new() else { return };
+    let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+    assert!(one.put(one.cache().mark(), "/1", "old"));
+    assert!(one.put(one.cache().mark(), "/2", "kept"));
+    server.signal(Signal::STOP);
+    let begun = Instant::now();
+    (0..100).for_each(|_| assert_eq!(other.shared("/1"), None));
+    assert!(begun.elapsed() < Duration::from_millis(400), "{:?}", begun.elapsed());
+    one.cache().purge(&Purge::Tag("/1".into()), PurgeMode::Hard);
+    // What has tags is not trusted while purges cannot be heard.
+    wait(|| one.own("/2") == Some(true));
+    server.signal(Signal::CONT);
+    [&one, &other].into_iter().for_each(Gateway::wait_up);
+    wait(|| one.lasting.ledger.first().is_none());
+    assert_eq!(other.shared("/1"), None);
+    // Nothing was missed, so it is as good as before.
+    wait(|| one.own("/2") == Some(false));
+    wait(|| other.shared("/2") == fresh("kept"));
+    let port = server.port;
+    drop(server);
+    wait(|| one.own("/2") == Some(true));
+    one.cache().purge(&Purge::Tag("/2".into()), PurgeMode::Hard);
+    server = Server::begin(port, &[]).unwrap();
+    [&one, &other].into_iter().for_each(Gateway::wait_up);
+    wait(|| one.lasting.ledger.first().is_none());
+    wait(|| one.lasting.ledger.known() == other.lasting.ledger.known());
+    // The first is lost with the old connection.
+    wait(|| other.put(other.cache().mark(), "/2", "new"));
+    wait(|| one.shared("/2") == fresh("new"));
+    drop(server);
+}
+
+#[test]
+fn a_redis_that_evicts_undoes_no_purge() {
+    let port = free_port().unwrap();
+    let Some(_server) = Server::begin(port, &["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]) else {
+        return;
+    };
+    let [one, other] = [(); 2].map(|()| Gateway::greeted(port));
+    let body = "x".repeat(20_000);
+    for round in 0..400 {
+        let path = format!("/{}", round % 150);
+        one.put(one.cache().mark(), &path, &format!("{round} {body}"));
+        if round % 5 == 0 {
+            one.cache().purge(&Purge::Tag(path.clone()), PurgeMode::Hard);
+            wait(|| one.lasting.ledger.first().is_none());
+            assert_eq!(other.shared(&path), None, "round {round}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A place where answers are kept: an upstream, or an endpoint. Its questions and replies.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use http::Method;
+use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, LOCATION};
+
+use super::request_coalescing::Flights;
+use super::silence::Silence;
+use crate::cache::dependence::Dependence;
+use crate::cache::rules::cache_status::Forward;
+use crate::cache::rules::control::RequestControl;
+use crate::cache::rules::key::{Audience, Key};
+use crate::cache::rules::methods::Methods;
+use crate::cache::rules::policy::{self, CredentialUse, Failure, Lifetimes};
+use crate::cache::rules::vary::Selector;
+use crate::cache::store::Store;
+use crate::cache::store::composition::Parts;
+use crate::cache::store::counters::{CacheOwner, Traffic};
+use crate::cache::store::entry::{Entry, Tags};
+use crate::cache::store::negative_hints::Unkept;
+use crate::cache::store::purge::{Purge, PurgeMode};
+use crate::cache::store::shared_body::SharedBody;
+use crate::cache::store::stored_answer::Kept;
+use crate::error::Error;
+use crate::http::date::Moment;
+use crate::message::answer::Answer;
+
+/// The configuration of a place.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Of lifetimes.
+    pub lifetimes: Lifetimes,
+    /// Which methods are served.
+    pub methods: Methods,
+    /// Fields of requests that answers depend on, besides those that answers name.
+    pub vary: Vec<HeaderName>,
+    /// The largest body that is kept.
+    pub max_size: u64,
+    /// What answers depend on, for those that are composed.
+    pub dependence: Dependence,
+}
+
+/// A place where answers are kept.
+pub struct Cache {
+    /// What `Cache-Status` calls it.
+    pub(crate) name: &'static str,
+    pub(crate) store: Arc<Store>,
+    pub(crate) rules: Rules,
+    pub(crate) flights: Arc<Flights>,
+    pub(crate) unkept: Unkept,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) silence: Arc<Silence>,
+}
+
+/// Fetches an answer.
+pub trait Fetch: Send + Sync + 'static {
+    /// Gets it, for a request with these header fields. The first call in the name of a client may use up what the client
+    /// sent; there may be further ones.
+    fn fetch(&self, headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>>;
+
+    /// More tags of an answer, found in its body.
+    fn tags(&self, _: &HeaderMap, _: &SharedBody) -> BoxFuture<'static, Option<Tags>> {
+        Box::pin(std::future::ready(Some(Tags::default())))
+    }
+}
+
+/// For whom a fetch is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initiator {
+    /// A client waits for it.
+    Client,
+    /// No client waits.
+    Background,
+}
+
+/// The result of a fetch.
+pub struct FetchedAnswer {
+    /// The answer.
+    pub answer: Answer,
+    /// The client's credentials in the request for it.
+    pub personal: CredentialUse,
+    /// Its parts, if it is composed; complete when its body has ended.
+    pub parts: Option<Arc<Parts>>,
+}
+
+/// A request to a cache.
+pub struct Question<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Under what its answer is kept.
+    pub key: Key,
+    /// Its header fields.
+    pub headers: &'a HeaderMap,
+    /// For whom the key is.
+    pub audience: Audience,
+}
+
+/// The reply of a cache.
+pub enum Reply {
+    /// The kept answer, with its entry; without an entry if the request accepts nothing but a kept answer.
+    Answer(Answer, Option<Arc<Entry>>),
+    /// It must be fetched.
+    Fetch(Box<FetchPlan>),
+}
+
+/// What a fetch gives: the answer, and what is kept of it.
+pub type Fetching = Result<(Answer, Option<Arc<Entry>>), Error>;
+
+/// A request that goes further.
+pub struct FetchPlan {
+    pub(crate) method: Method,
+    pub(crate) key: Key,
+    pub(crate) control: RequestControl,
+    /// The entry, if it is stale.
+    pub(crate) stale: Option<Arc<Entry>>,
+    /// Which requests count as the same.
+    pub(crate) selector: Selector,
+    pub(crate) why: Forward,
+    pub(crate) way: Way,
+    /// Given to the client already: this is a fetch behind it.
+    pub(crate) behind: bool,
+    pub(crate) audience: Audience,
+}
+
+impl FetchPlan {
+    /// The entry that may be given stale if there is no answer, to a request that shares fetches with others.
+    pub(crate) fn spare(&self) -> Option<Arc<Entry>> {
+        let covers = |stale: &&Arc<Entry>| stale.terms.covers(Failure::Unreachable, Moment::now());
+        self.stale.as_ref().filter(|_| self.way == Way::Together).filter(covers).cloned()
+    }
+}
+
+/// How a request goes further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// With others.
+    Together,
+    /// Alone, and its answer may be kept.
+    Alone,
+    /// Alone, as it is, and its answer is not kept.
+    Past,
+}
+
+impl Cache {
+    /// A cache of this name.
+    pub fn new(name: &'static str, here: &CacheOwner, store: Arc<Store>, rules: Rules) -> Arc<Self> {
+        let traffic = store.traffics().at(here);
+        let (flights, unkept, silence) = (Flights::new(), Unkept::default(), Arc::default());
+        Arc::new(Cache { name, store, rules, flights, unkept, traffic, silence })
+    }
+
+    /// The configuration.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The entry, as it was given to a request with this key.
+    pub fn kept(&self, key: Key, entry: Arc<Entry>) -> Kept {
+        Kept::new(self.store.clone(), key, entry)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn unkept(&self) -> &Unkept {
+        &self.unkept
+    }
+
+    /// Purges what an answer makes invalid.
+    pub(crate) fn invalidate(&self, method: &Method, key: &Key, answer: &Answer) {
+        if !policy::invalidates(method, answer.status) {
+            return;
+        }
+        self.store.purge(&Purge::Url(key.url().to_owned()), PurgeMode::Hard);
+        for name in [LOCATION, CONTENT_LOCATION] {
+            let named = answer.headers.get(name).and_then(|value| value.to_str().ok());
+            if let Some(url) = named.and_then(|named| resolve(key.url(), named)).filter(|url| *url != key.url()) {
+                self.store.purge(&Purge::Url(url), PurgeMode::Hard);
+            }
+        }
+    }
+}
+
+/// A URL of the same origin (RFC 9111, 4.4), as it is in keys.
+pub(crate) fn resolve(base: &str, named: &str) -> Option<String> {
+    let path_at = base.find("://").map_or(0, |at| at + 3);
+    let path_at = base[path_at..].find(['/', '?']).map_or(base.len(), |at| path_at + at);
+    let (origin, path) = base.split_at(path_at);
+    let named = named.trim().split('#').next().unwrap_or_default();
+    if let Some((scheme, _)) = named.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?'])) {
+        let same = named.get(..origin.len()).is_some_and(|start| start.eq_ignore_ascii_case(origin));
+        let rest = named.get(origin.len()..).unwrap_or_default();
+        return (same && !scheme.is_empty() && (rest.is_empty() || rest.starts_with(['/', '?'])))
+            .then(|| format!("{origin}{rest}"));
+    }
+    if named.starts_with("//") {
+        return None;
+    }
+    let path = path.split('?').next().unwrap_or_default();
+    let whole = match named.as_bytes().first() {
+        None => return Some(base.to_owned()),
+        Some(b'/') => named.to_owned(),
+        Some(b'?') => format!("{path}{named}"),
+        Some(_) => format!("{}{named}", &path[..path.rfind('/').map_or(0, |at| at + 1)]),
+    };
+    Some(format!("{origin}{}", dotless(&whole)))
+}
+
+/// RFC 3986, 5.2.4
+fn dotless(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    if !path.contains("/.") {
+        return format!("{path}{query}");
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    let segments: Vec<&str> = path.split('/').collect();
+    for (at, segment) in segments.iter().enumerate() {
+        let last = at + 1 == segments.len();
+        match *segment {
+            ".." => {
+                if kept.len() > 1 {
+                    kept.pop();
+                }
+                kept.extend(last.then_some(""));
+            }
+            "." => kept.extend(last.then_some("")),
+            segment => kept.push(segment),
+        }
+    }
+    format!("{}{query}", kept.join("/"))
+}

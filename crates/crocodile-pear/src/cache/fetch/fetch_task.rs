@@ -1,0 +1,543 @@
+//! One fetch of a cache: what is sent, and what becomes of the answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, RANGE};
+use http::{Method, StatusCode};
+use http_body::Body as _;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::cache::{Cache, Fetch, FetchPlan, FetchedAnswer, Initiator, resolve};
+use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, Origin};
+use crate::cache::downstream;
+use crate::cache::rules::key::Audience;
+use crate::cache::rules::policy::{self, CredentialUse, Failure, Fetched, Lifetimes, Reason, Terms, Use};
+use crate::cache::rules::vary::{self, Vary};
+use crate::cache::rules::{methods, range};
+use crate::cache::store::Store;
+use crate::cache::store::composition::Parts;
+use crate::cache::store::encoded_copies::Copies;
+use crate::cache::store::entry::{Entry, MOST_TAGS, Tags, compact};
+use crate::cache::store::purge::Mark;
+use crate::cache::store::shared_body::{SharedBody, Writer};
+use crate::cache::store::{reuse, tags};
+use crate::error::{Error, Fault};
+use crate::http::date::Moment;
+use crate::http::http1::Fields;
+use crate::http::http1::answer::is_events;
+use crate::message::answer::Answer;
+use crate::message::body::{Body, Pulled};
+
+/// So much of the store, as a part of it, may be on its way into all caches, besides the first piece of each body.
+const ARRIVING: usize = 16;
+
+static ARRIVING_NOW: AtomicUsize = AtomicUsize::new(0);
+
+/// Not counted: what a body that is handed on holds, too.
+const FIRST_PIECE: u64 = 64 << 10;
+
+/// A fetch on its way.
+pub(crate) struct Trip {
+    pub cache: Arc<Cache>,
+    pub errand: Box<FetchPlan>,
+    pub headers: HeaderMap,
+    pub fetch: Box<dyn Fetch>,
+    pub leading: Option<CoalesceLeader>,
+}
+
+impl Trip {
+    /// Fetches, tells those who wait, and keeps what may be kept.
+    pub async fn fly(mut self, mut leader: oneshot::Sender<CoalescedOutcome>) {
+        if let Some(entry) = self.find_shared().await {
+            return self.land(
+                &CoalescedResult { origin: Origin::Shared, ..CoalescedResult::new(entry, Ok(()), None) },
+                leader,
+            );
+        }
+        let validates = self.errand.stale.is_some() && self.errand.method == Method::GET;
+        let (mut headers, mut fetched) =
+            (self.conditions(validates), Fetched { asked: Moment::now(), came: Moment::now() });
+        let mut mark = self.cache.store().mark();
+        let begun = Instant::now();
+        let mut gained = self.ask(headers, &mut leader).await;
+        match &gained {
+            Some(Ok(_)) => self.cache.silence.answers(begun.elapsed()),
+            Some(Err(error)) if error.kind().fault() != Fault::Client => self.cache.silence.fails(),
+            _ => {}
+        }
+        fetched.came = Moment::now();
+        let confirmed =
+            |gained: &FetchedAnswer, stale: &Entry| policy::confirms(&stale.headers, &gained.answer.headers);
+        if let (Some(Ok(new)), Some(stale), true) = (&gained, &self.errand.stale, validates)
+            && new.answer.status == StatusCode::NOT_MODIFIED
+        {
+            if confirmed(new, stale) {
+                let headers = policy::update(&stale.headers, &new.answer.headers);
+                let leader = Some(leader);
+                return self.freshen(&headers, new.personal, fetched, mark, StatusCode::NOT_MODIFIED, leader);
+            }
+            // It tells of something else than what is kept.
+            headers = self.conditions(false);
+            (fetched.asked, mark) = (Moment::now(), self.cache.store().mark());
+            gained = self.ask(headers, &mut leader).await;
+            fetched.came = Moment::now();
+        }
+        match gained {
+            None => {}
+            Some(Err(error)) => self.fail(error, leader),
+            Some(Ok(gained)) => self.arrive(gained, fetched, mark, leader).await,
+        }
+    }
+
+    /// What another gateway has kept, if it may be used as it is. If not, it may be validated.
+    async fn find_shared(&mut self) -> Option<Arc<Entry>> {
+        self.leading.as_ref()?;
+        let holds = |entry: &Entry| {
+            vary::matches(&entry.selector, &self.headers, &entry.headers) && reuse::holds(entry, &self.headers)
+        };
+        let found = self.cache.store().find_shared(&self.errand.key, holds).await?;
+        if found.entry.terms.decide(&self.errand.control, found.stale, Moment::now()) == Use::Fresh {
+            return Some(found.entry);
+        }
+        self.errand.stale.get_or_insert(found.entry);
+        None
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes { private: self.errand.audience == Audience::One, ..self.cache.rules().lifetimes }
+    }
+
+    /// The fields to send: the client's conditions are about what the client has, ours are about what is kept.
+    fn conditions(&self, validates: bool) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        if self.errand.method == Method::GET {
+            methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
+        }
+        if let (true, Some(stale)) = (validates, &self.errand.stale) {
+            headers.extend(reuse::validators(&stale.headers));
+        }
+        headers
+    }
+
+    /// Nothing, where nobody waits for it any more.
+    async fn ask(
+        &self,
+        headers: HeaderMap,
+        leader: &mut oneshot::Sender<CoalescedOutcome>,
+    ) -> Option<Result<FetchedAnswer, Error>> {
+        let standing = if self.errand.behind { Initiator::Background } else { Initiator::Client };
+        let mut fetch = self.fetch.fetch(headers, standing);
+        if standing == Initiator::Background {
+            return Some(fetch.await);
+        }
+        tokio::select! {
+            biased;
+            gained = &mut fetch => return Some(gained),
+            () = leader.closed() => {}
+        }
+        if self.leading.as_ref().is_none_or(CoalesceLeader::abandon) { None } else { Some(fetch.await) }
+    }
+
+    /// There is no answer.
+    fn fail(&self, error: Error, leader: oneshot::Sender<CoalescedOutcome>) {
+        if error.kind().fault() != Fault::Client && self.covers(Failure::Unreachable) {
+            return self.land_stale(None, leader);
+        }
+        if let Some(leading) = &self.leading {
+            // A failure that is the client's own, such as a token that is refused, is none of those who wait.
+            leading.flight.end(|| match error.kind().fault() {
+                Fault::Client => CoalescedOutcome::Alone,
+                _ => CoalescedOutcome::Failed(error.clone()),
+            });
+        }
+        let _ = leader.send(CoalescedOutcome::Failed(error));
+    }
+
+    /// Whether what is kept may be given instead.
+    fn covers(&self, failure: Failure) -> bool {
+        self.errand.stale.as_ref().is_some_and(|stale| stale.terms.covers(failure, Moment::now()))
+    }
+
+    fn land_stale(&self, status: Option<StatusCode>, leader: oneshot::Sender<CoalescedOutcome>) {
+        let Some(entry) = self.errand.stale.clone() else { return };
+        let status = Some(status.unwrap_or(StatusCode::BAD_GATEWAY));
+        self.land(&CoalescedResult::new(entry, Err(None), status), leader);
+    }
+
+    fn land(&self, landed: &CoalescedResult, leader: oneshot::Sender<CoalescedOutcome>) {
+        let _ = leader.send(CoalescedOutcome::Shared(landed.clone()));
+        if let Some(leading) = &self.leading {
+            leading.flight.land(landed);
+        }
+    }
+
+    /// What is kept was confirmed, by an answer with this status. Without a leader nobody waits for it.
+    fn freshen(
+        &self,
+        headers: &HeaderMap,
+        personal: CredentialUse,
+        fetched: Fetched,
+        mark: Mark,
+        status: StatusCode,
+        leader: Option<oneshot::Sender<CoalescedOutcome>>,
+    ) {
+        let Some(stale) = &self.errand.stale else { return };
+        let lifetimes = &self.lifetimes();
+        let kept = policy::keep(stale.status, headers, personal, lifetimes, fetched);
+        let (terms, stored) = match kept {
+            Ok(terms) => (terms, Ok(())),
+            Err(reason) => (Terms { born: fetched.came, always_validate: true, ..Terms::default() }, Err(Some(reason))),
+        };
+        let entry = Entry {
+            status: stale.status,
+            headers: compact(headers),
+            selector: stale.selector.clone(),
+            tags: tags::of(headers).union(&stale.tags),
+            terms,
+            body: stale.body.clone(),
+            copies: stale.copies.share(),
+        };
+        let entry = Arc::new(entry);
+        match stored {
+            Ok(()) => drop(self.cache.store().insert(mark, &self.errand.key, entry.clone())),
+            Err(_) => self.cache.store().remove_entry(&self.errand.key, stale),
+        }
+        let Some(leader) = leader else { return };
+        let landed = CoalescedResult::new(entry, stored, Some(status));
+        match stored {
+            Ok(()) => self.land(&landed, leader),
+            Err(_) => {
+                let _ = leader.send(CoalescedOutcome::Shared(landed));
+            }
+        }
+    }
+
+    /// There is an answer: its head.
+    async fn arrive(
+        self,
+        mut gained: FetchedAnswer,
+        fetched: Fetched,
+        mut mark: Mark,
+        leader: oneshot::Sender<CoalescedOutcome>,
+    ) {
+        let status = gained.answer.status;
+        if Failure::of(status).is_some_and(|failure| self.covers(failure)) {
+            return self.land_stale(Some(status), leader);
+        }
+        if self.errand.method == Method::HEAD {
+            self.compare(&gained, fetched, mark);
+        }
+        if !policy::is_safe(&self.errand.method) {
+            self.cache.invalidate(&self.errand.method, &self.errand.key, &gained.answer);
+            mark = self.cache.store().mark();
+        }
+        match self.judge(&gained, fetched) {
+            Ok(terms) => {
+                self.cache.unkept().remove(&self.errand.key);
+                self.keep(gained, terms, mark, leader).await;
+            }
+            Err(reason) => {
+                self.cache.unkept().add(&self.errand.key, fetched.came);
+                if let Some(parts) = &gained.parts {
+                    parts.describe(&mut gained.answer, &self.cache.rules().dependence);
+                }
+                self.share(gained, reason, fetched, leader).await;
+            }
+        }
+    }
+
+    /// The head of what is kept updates it; that of another representation makes it stale (RFC 9111, 4.3.5).
+    fn compare(&self, gained: &FetchedAnswer, fetched: Fetched, mark: Mark) {
+        let Some(stale) = self.errand.stale.as_ref().filter(|_| gained.answer.status == StatusCode::OK) else { return };
+        let headers = &gained.answer.headers;
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let other = length.is_some_and(|length| stale.body.length() != Some(length));
+        if other || !policy::confirms(&stale.headers, headers) {
+            return self.cache.store().remove_entry(&self.errand.key, stale);
+        }
+        let updated = policy::update(&stale.headers, headers);
+        self.freshen(&updated, gained.personal, fetched, mark, gained.answer.status, None);
+    }
+
+    /// Whether it may be kept.
+    fn judge(&self, gained: &FetchedAnswer, fetched: Fetched) -> Result<Terms, Reason> {
+        let FetchedAnswer { answer, personal, parts } = gained;
+        let rules = self.cache.rules();
+        match &self.errand.method {
+            method if *method == Method::GET => {}
+            method if *method == Method::POST && self.tells_of_itself(answer) => {}
+            _ => return Err(Reason::Method),
+        }
+        if matches!(answer.body, Body::Tunnel(_)) || is_endless(&answer.headers) {
+            return Err(Reason::Endless);
+        }
+        let length = answer.body.length();
+        if length.is_some_and(|length| length > rules.max_size) {
+            return Err(Reason::TooLarge);
+        }
+        if answer.status == StatusCode::PARTIAL_CONTENT {
+            let part = range::part(&answer.headers).ok_or(Reason::Status)?;
+            let sound = length.is_none_or(|length| length == part.bytes.end - part.bytes.start) && part.whole.is_some();
+            if !sound || !self.headers.contains_key(RANGE) {
+                return Err(Reason::Status);
+            }
+        }
+        match parts {
+            None => policy::keep(answer.status, &answer.headers, *personal, &self.lifetimes(), fetched),
+            Some(parts) => parts.terms(answer, &self.lifetimes(), &rules.dependence, fetched),
+        }
+    }
+
+    /// An answer to POST is one to GET if it says so, and says how long (RFC 9110, 9.3.3).
+    fn tells_of_itself(&self, answer: &Answer) -> bool {
+        let named = answer.headers.get(CONTENT_LOCATION).and_then(|value| value.to_str().ok());
+        let own = named.and_then(|named| resolve(self.errand.key.url(), named));
+        answer.status == StatusCode::OK
+            && own.as_deref() == Some(self.errand.key.url())
+            && !policy::says_nothing(&answer.headers)
+    }
+
+    /// It is kept: all who wait get it while it arrives.
+    async fn keep(
+        mut self,
+        gained: FetchedAnswer,
+        terms: Terms,
+        mark: Mark,
+        leader: oneshot::Sender<CoalescedOutcome>,
+    ) {
+        let FetchedAnswer { answer, parts, .. } = gained;
+        let depends = Vary::of(&answer.headers).and(&self.cache.rules().vary);
+        let depends = parts.as_ref().map_or(depends.clone(), |parts| depends.and(&parts.vary()));
+        let Vary::On(names) = depends else { return self.hand_over(answer, Reason::Varies, leader) };
+        let (body, arriving) = match spread(answer.body) {
+            Ok(spread) => spread,
+            Err(error) => return self.fail(error, leader),
+        };
+        let mut selector = Vec::from(vary::select(&names, &self.headers));
+        if answer.status == StatusCode::PARTIAL_CONTENT {
+            let part = answer.headers.get(CONTENT_RANGE);
+            selector.push((RANGE, part.map(|part| part.as_bytes().into())));
+        }
+        let own = policy::unkept(&answer.headers);
+        let mut headers = policy::kept(&answer.headers);
+        if parts.is_some() {
+            downstream::strip(&mut headers, &self.cache.rules().dependence);
+        }
+        let headers = compact(&headers);
+        let entry = Entry {
+            status: answer.status,
+            tags: tags::of(&headers),
+            headers,
+            selector: selector.into(),
+            terms,
+            body,
+            copies: Copies::default(),
+        };
+        match arriving {
+            None => self.keep_whole(entry, own, parts.as_deref(), mark, leader).await,
+            Some((pulled, writer)) => {
+                let mut landed = CoalescedResult { own, ..CoalescedResult::new(Arc::new(entry), Ok(()), None) };
+                if let Some(parts) = &parts {
+                    let (entry, dependence) = (&landed.entry, &self.cache.rules().dependence);
+                    landed.own.extend(parts.describe_early(entry.status, &entry.terms, dependence));
+                }
+                match &parts {
+                    None => self.land(&landed, leader),
+                    // Whether others may have it is known at its end.
+                    Some(_) => drop(leader.send(CoalescedOutcome::Shared(landed.clone()))),
+                }
+                let CoalescedResult { entry, ticket, .. } = landed;
+                if self.pump(pulled, writer, ticket).await {
+                    self.keep_arrived(entry, parts.as_deref(), mark).await;
+                }
+            }
+        }
+    }
+
+    /// All of it is here.
+    async fn keep_whole(
+        &self,
+        entry: Entry,
+        own: HeaderMap,
+        parts: Option<&Parts>,
+        mark: Mark,
+        leader: oneshot::Sender<CoalescedOutcome>,
+    ) {
+        let (entry, stored) = match self.complete(&entry, parts).await {
+            Ok(None) => (entry, Ok(())),
+            Ok(Some(complete)) => (complete, Ok(())),
+            Err(reason) => (entry, Err(Some(reason))),
+        };
+        let landed = CoalescedResult { own, ..CoalescedResult::new(Arc::new(entry), stored, None) };
+        if stored.is_err() {
+            return drop(leader.send(CoalescedOutcome::Shared(landed)));
+        }
+        // Before it is told, so that who has the answer finds it.
+        self.cache.store().insert(mark, &self.errand.key, landed.entry.clone());
+        self.land(&landed, leader);
+    }
+
+    /// The last of it has come.
+    async fn keep_arrived(&self, entry: Arc<Entry>, parts: Option<&Parts>, mark: Mark) {
+        let entry = match self.complete(&entry, parts).await {
+            Ok(None) => entry,
+            Ok(Some(complete)) => Arc::new(complete),
+            Err(_) => return,
+        };
+        self.cache.store().insert(mark, &self.errand.key, entry.clone());
+        if let (Some(leading), Some(_)) = (&self.leading, parts) {
+            leading.flight.land(&CoalescedResult::new(entry, Ok(()), None));
+        }
+    }
+
+    /// What is known now that all of it is here: its tags, and the terms of a composed one. Nothing, where that changes
+    /// nothing.
+    async fn complete(&self, entry: &Entry, parts: Option<&Parts>) -> Result<Option<Entry>, Reason> {
+        let lifetimes = &self.lifetimes();
+        let terms = parts.map_or(Ok(entry.terms), |parts| parts.settled(entry.status, entry.terms, lifetimes))?;
+        let more = self.fetch.tags(&entry.headers, &entry.body).await.ok_or(Reason::Tags)?;
+        if more.is_empty() && parts.is_none() {
+            return Ok(None);
+        }
+        let tags = entry.tags.union(&more).union(&parts.map(Parts::tags).unwrap_or_default());
+        if tags.len() > MOST_TAGS {
+            return Err(Reason::Tags);
+        }
+        let mut headers = entry.headers.clone();
+        if let Some(parts) = parts {
+            let mut fields = Fields::from(headers);
+            parts.describe_kept(entry.status, &mut fields, &terms, &self.cache.rules().dependence);
+            headers = fields.into_map();
+            reuse::describe(&mut headers, &entry.body);
+        }
+        let (status, selector, body) = (entry.status, entry.selector.clone(), entry.body.clone());
+        Ok(Some(Entry { status, headers, selector, tags, terms, body, copies: Copies::default() }))
+    }
+
+    /// It is not kept: it is for who asked. One that tells of a failure is for those who wait, too: asking again would not
+    /// help them.
+    async fn share(
+        mut self,
+        gained: FetchedAnswer,
+        reason: Reason,
+        fetched: Fetched,
+        leader: oneshot::Sender<CoalescedOutcome>,
+    ) {
+        let answer = gained.answer;
+        let shared = self.leading.is_some() && policy::is_shared_failure(answer.status, &answer.headers);
+        if !shared || gained.personal != CredentialUse::default() || is_endless(&answer.headers) {
+            return self.hand_over(answer, reason, leader);
+        }
+        let Vary::On(names) = Vary::of(&answer.headers).and(&self.cache.rules().vary) else { return };
+        let (body, arriving) = match spread(answer.body) {
+            Ok(spread) => spread,
+            Err(error) => return self.fail(error, leader),
+        };
+        let entry = Arc::new(Entry {
+            status: answer.status,
+            headers: policy::kept(&answer.headers),
+            selector: vary::select(&names, &self.headers),
+            tags: Tags::default(),
+            terms: Terms { born: fetched.came, ..Terms::default() },
+            body,
+            copies: Copies::default(),
+        });
+        let landed = CoalescedResult::new(entry, Err(Some(reason)), None);
+        self.land(&landed, leader);
+        // Who comes now may find it well again.
+        self.leading = None;
+        if let Some((pulled, writer)) = arriving {
+            self.pump(pulled, writer, landed.ticket).await;
+        }
+    }
+
+    fn hand_over(&self, answer: Answer, reason: Reason, leader: oneshot::Sender<CoalescedOutcome>) {
+        if let Some(leading) = &self.leading {
+            leading.flight.end(|| CoalescedOutcome::Alone);
+        }
+        let _ = leader.send(CoalescedOutcome::Own(Box::new(answer), reason));
+    }
+
+    /// Reads a body for all who read it. Says whether it is whole, and may be kept.
+    async fn pump(&mut self, mut pulled: Pulled, writer: Writer, ticket: Arc<()>) -> bool {
+        let (most, mut counted) = (self.cache.rules().max_size, Arriving(0));
+        let (mut passing, mut trailers) = (false, None);
+        loop {
+            let frame = match std::future::poll_fn(|cx| pulled.as_mut().poll_frame(cx)).await {
+                None => break,
+                Some(Err(error)) => {
+                    writer.fail(error);
+                    return false;
+                }
+                Some(Ok(frame)) => frame,
+            };
+            match frame.into_data() {
+                Ok(bytes) => writer.push(bytes),
+                Err(frame) => trailers = frame.into_trailers().ok(),
+            }
+            let written = writer.written();
+            if !passing && (written > most || !counted.grow(written, self.cache.store())) {
+                // Nobody joins any more; those who were told read it first.
+                self.leading = None;
+                while Arc::strong_count(&ticket) > 1 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                writer.pass();
+                passing = true;
+            }
+            if passing {
+                if writer.readers() == 0 {
+                    return false;
+                }
+                writer.room().await;
+            }
+        }
+        writer.finish(trailers);
+        !passing
+    }
+}
+
+/// Whether it has no end of its own.
+fn is_endless(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()))
+}
+
+/// A body that several read, and what is still to come of it.
+type Spread = (SharedBody, Option<(Pulled, Writer)>);
+
+fn spread(body: Body) -> Result<Spread, Error> {
+    match body {
+        Body::Bytes(bytes) => Ok((SharedBody::from(bytes), None)),
+        body => {
+            let pulled = body.into_pulled()?;
+            let (shared, writer) = SharedBody::arriving(pulled.size_hint().exact());
+            Ok((shared, Some((pulled, writer))))
+        }
+    }
+}
+
+/// How much of the bodies on their way is of this one.
+struct Arriving(usize);
+
+impl Arriving {
+    /// Counts what has come. False, where there is no more room.
+    fn grow(&mut self, written: u64, store: &Store) -> bool {
+        let now = usize::try_from(written.saturating_sub(FIRST_PIECE)).unwrap_or(usize::MAX);
+        let more = now.saturating_sub(self.0);
+        if more == 0 {
+            return true;
+        }
+        self.0 = now;
+        let most = store.largest() * 4 / ARRIVING;
+        ARRIVING_NOW.fetch_add(more, Ordering::Relaxed) + more <= most.max(1 << 20)
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        ARRIVING_NOW.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,259 @@
+//! One call for many: requests for the same thing that come while it is fetched wait for that.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderValue};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::cache::rules::key::Key;
+use crate::cache::rules::policy::Reason;
+use crate::cache::rules::vary::Selector;
+use crate::cache::store::entry::Entry;
+use crate::error::Error;
+use crate::message::answer::Answer;
+
+/// What is fetched: a key, and the request's values of the fields that answers of this key depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Which {
+    pub key: Key,
+    pub selector: Selector,
+    pub range: Option<HeaderValue>,
+}
+
+/// The result of a flight, for a request that waits for it.
+pub(crate) enum CoalescedOutcome {
+    /// There is an answer that several may have.
+    Shared(CoalescedResult),
+    /// There is one for this request only.
+    Own(Box<Answer>, Reason),
+    /// There is one, for another request only.
+    Alone,
+    /// There is no answer.
+    Failed(Error),
+}
+
+/// An answer that several may have.
+#[derive(Clone)]
+pub(crate) struct CoalescedResult {
+    pub entry: Arc<Entry>,
+    /// Held until its body is read: until then, the beginning of a body that is not kept is not dropped.
+    pub ticket: Arc<()>,
+    /// Whether it is kept, or why not.
+    pub stored: Result<(), Option<Reason>>,
+    /// The status of the upstream, if the client gets another.
+    pub status: Option<StatusCode>,
+    /// Fields that are not kept, for the request that fetched it.
+    pub own: HeaderMap,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where an answer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was fetched.
+    Fetched,
+    /// Another gateway had kept it.
+    Shared,
+}
+
+impl CoalescedResult {
+    /// An answer that was fetched, with this status if that is not what is given.
+    pub fn new(entry: Arc<Entry>, stored: Result<(), Option<Reason>>, status: Option<StatusCode>) -> Self {
+        CoalescedResult {
+            entry,
+            ticket: Arc::default(),
+            stored,
+            status,
+            own: HeaderMap::new(),
+            origin: Origin::Fetched,
+        }
+    }
+}
+
+enum State {
+    Waiting(Vec<oneshot::Sender<CoalescedOutcome>>),
+    /// Its body may still arrive.
+    Landed(CoalescedResult),
+    /// No request can join any more.
+    Over,
+}
+
+/// A fetch that others may join.
+pub(crate) struct Flight {
+    /// How many purges there were when it began.
+    begun: u64,
+    since: Instant,
+    state: Mutex<State>,
+}
+
+impl Flight {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands it to all waiting requests, and to those that come while the body arrives.
+    pub fn land(&self, landed: &CoalescedResult) {
+        let landed = &CoalescedResult { own: HeaderMap::new(), ..landed.clone() };
+        let waiting = std::mem::replace(&mut *self.state(), State::Landed(landed.clone()));
+        tell(waiting, || CoalescedOutcome::Shared(landed.clone()));
+    }
+
+    /// Hands the result to all waiting requests; no other can join.
+    pub fn end(&self, landing: impl Fn() -> CoalescedOutcome) {
+        tell(std::mem::replace(&mut *self.state(), State::Over), landing);
+    }
+
+    /// Ends it, if no request waits.
+    fn abandon(&self) -> bool {
+        let mut state = self.state();
+        match &*state {
+            State::Waiting(waiting) if waiting.iter().any(|waiter| !waiter.is_closed()) => false,
+            _ => {
+                *state = State::Over;
+                true
+            }
+        }
+    }
+}
+
+fn tell(state: State, landing: impl Fn() -> CoalescedOutcome) {
+    if let State::Waiting(waiting) = state {
+        waiting.into_iter().for_each(|waiter| drop(waiter.send(landing())));
+    }
+}
+
+/// The flights of one place.
+pub(crate) struct Flights(Box<[Mutex<Table>]>);
+
+type Table = HashMap<Which, Arc<Flight>>;
+
+/// Cores rarely meet in one.
+const SHARDS: usize = 16;
+
+/// How a request takes part in a flight.
+pub(crate) enum Joined {
+    /// It begins one.
+    Leads(CoalesceLeader),
+    /// It waits for one that began after this number of purges, at this time.
+    Waits(oneshot::Receiver<CoalescedOutcome>, u64, Instant),
+    /// The head is there.
+    Landed(CoalescedResult),
+}
+
+impl Flights {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Flights((0..SHARDS).map(|_| Mutex::default()).collect()))
+    }
+
+    fn table(&self, which: &Which) -> MutexGuard<'_, Table> {
+        // The low bits find the place within the table.
+        let shard = (which.key.hash() >> 40) as usize % self.0.len();
+        self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins the flight for this, or begins it, after this number of purges. An answer that is already there is
+    /// joined if it is `good`, which knows the purges before that flight.
+    pub fn join(self: &Arc<Self>, which: Which, purges: u64, good: impl Fn(&CoalescedResult, u64) -> bool) -> Joined {
+        let mut table = self.table(&which);
+        if let Some(flight) = table.get(&which) {
+            match &mut *flight.state() {
+                State::Waiting(waiting) => {
+                    let (sender, receiver) = oneshot::channel();
+                    // Before it grows: requests that wait are bounded, those that have left are not.
+                    if waiting.len() == waiting.capacity() {
+                        waiting.retain(|waiter| !waiter.is_closed());
+                    }
+                    waiting.push(sender);
+                    return Joined::Waits(receiver, flight.begun, flight.since);
+                }
+                State::Landed(landed) if good(landed, flight.begun) => return Joined::Landed(landed.clone()),
+                State::Landed(_) | State::Over => {}
+            }
+        }
+        let state = Mutex::new(State::Waiting(Vec::new()));
+        let flight = Arc::new(Flight { begun: purges, since: Instant::now(), state });
+        table.insert(which.clone(), flight.clone());
+        drop(table);
+        Joined::Leads(CoalesceLeader { flights: self.clone(), which, flight })
+    }
+}
+
+/// The leader of a flight. If it is dropped, the flight ends, and waiting requests fetch on their own.
+pub(crate) struct CoalesceLeader {
+    flights: Arc<Flights>,
+    which: Which,
+    pub flight: Arc<Flight>,
+}
+
+impl CoalesceLeader {
+    /// Cancels it, if no request waits for it.
+    pub fn abandon(&self) -> bool {
+        // Under the lock of the table, so that no request joins in between.
+        let mut table = self.flights.table(&self.which);
+        let gone = self.flight.abandon();
+        if gone {
+            remove(&mut table, self);
+        }
+        gone
+    }
+}
+
+impl Drop for CoalesceLeader {
+    fn drop(&mut self) {
+        remove(&mut self.flights.table(&self.which), self);
+        self.flight.end(|| CoalescedOutcome::Alone);
+    }
+}
+
+fn remove(table: &mut Table, leading: &CoalesceLeader) {
+    if table.get(&leading.which).is_some_and(|flight| Arc::ptr_eq(flight, &leading.flight)) {
+        table.remove(&leading.which);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request_coalescing::*;
+
+    fn join(flights: &Arc<Flights>, url: &str) -> Joined {
+        let which = Which { key: Key::new(url, b""), selector: Selector::default(), range: None };
+        flights.join(which, 0, |_, _| true)
+    }
+
+    /// How many flights there are, and how many wait for one.
+    fn counts(flights: &Flights) -> (usize, usize) {
+        let tables = flights.0.iter().map(|table| table.lock().expect("whole"));
+        let tables: Vec<_> = tables.collect();
+        let flights = tables.iter().flat_map(|table| table.values());
+        let waiting = flights.map(|flight| match &*flight.state() {
+            State::Waiting(waiting) => waiting.len(),
+            _ => 0,
+        });
+        (tables.iter().map(|table| table.len()).sum(), waiting.sum())
+    }
+
+    #[test]
+    fn requests_that_leave_leave_nothing() {
+        let flights = Flights::new();
+        let Joined::Leads(leading) = join(&flights, "http://a/b") else { panic!("it is the first") };
+        let Joined::Waits(stays, ..) = join(&flights, "http://a/b") else { panic!("it waits") };
+        for _ in 0..100_000 {
+            assert!(matches!(join(&flights, "http://a/b"), Joined::Waits(..)));
+        }
+        let (known, waiting) = counts(&flights);
+        assert!(known == 1 && waiting <= 8, "{known} {waiting}");
+        // Those that lead leave nothing either.
+        for number in 0..1000 {
+            drop(join(&flights, &format!("http://a/{number}")));
+        }
+        assert_eq!(counts(&flights).0, 1);
+        assert!(!leading.abandon());
+        drop(stays);
+        assert!(leading.abandon());
+        assert_eq!(counts(&flights).0, 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! `Cache-Status` (RFC 9211): what became of a request at a cache.
+
+use http::HeaderValue;
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName};
+
+use super::policy::{Reason, Terms};
+use crate::http::date::Moment;
+use crate::telemetry::request_record::CacheResult;
+
+/// `cache-status`
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// Why a request went further (RFC 9211, 2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// This cache does not serve such requests.
+    Bypass,
+    /// Its method.
+    Method,
+    /// Nothing is kept of its URL.
+    UriMiss,
+    /// Of its URL something is kept, but not for such requests.
+    VaryMiss,
+    /// The request asked for it.
+    Request,
+    /// What is kept is stale.
+    Stale,
+    /// Only a part of what it asked for is kept.
+    Partial,
+}
+
+impl Forward {
+    fn word(self) -> &'static str {
+        match self {
+            Forward::Bypass => "bypass",
+            Forward::Method => "method",
+            Forward::UriMiss => "uri-miss",
+            Forward::VaryMiss => "vary-miss",
+            Forward::Request => "request",
+            Forward::Stale => "stale",
+            Forward::Partial => "partial",
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Happened {
+    /// It was answered with what was kept.
+    Hit,
+    /// It went further.
+    Forwarded {
+        /// Why.
+        why: Forward,
+        /// What the answer's status was there, if that is another one.
+        status: Option<StatusCode>,
+        /// Whether the answer is kept, or why not.
+        stored: Result<(), Option<Reason>>,
+        /// Whether it went together with others.
+        collapsed: bool,
+    },
+}
+
+/// Adds a cache's line to an answer, behind those of caches before it.
+pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Option<&Terms>, now: Moment) {
+    let mut line = String::with_capacity(64);
+    line.push_str(cache);
+    match happened {
+        Happened::Hit => line.push_str("; hit"),
+        Happened::Forwarded { why, status, stored, collapsed } => {
+            line.push_str("; fwd=");
+            line.push_str(why.word());
+            if let Some(status) = status {
+                line.push_str("; fwd-status=");
+                line.push_str(status.as_str());
+            }
+            match stored {
+                Ok(()) => line.push_str("; stored"),
+                Err(Some(reason)) => {
+                    line.push_str("; detail=");
+                    line.push_str(reason.word());
+                }
+                Err(None) => {}
+            }
+            if collapsed {
+                line.push_str("; collapsed");
+            }
+        }
+    }
+    if let Some(terms) = terms {
+        let age = terms.age(now).as_secs();
+        let mut digits = itoa::Buffer::new();
+        let left = i64::try_from(terms.fresh.as_secs()).unwrap_or(i64::MAX) - i64::try_from(age).unwrap_or(i64::MAX);
+        line.push_str("; ttl=");
+        line.push_str(digits.format(left));
+    }
+    if let Ok(line) = HeaderValue::from_maybe_shared(bytes::Bytes::from(line)) {
+        headers.append(CACHE_STATUS, line);
+    }
+}
+
+/// What the last line says: that of the cache nearest to the client.
+pub fn told(headers: &HeaderMap) -> Option<CacheResult> {
+    let line = headers.get_all(CACHE_STATUS).iter().next_back()?.to_str().ok()?;
+    let says = |word: &str| line.split("; ").any(|part| part == word);
+    let begins = |word: &str| line.split("; ").any(|part| part.starts_with(word));
+    Some(match line {
+        _ if says("hit") && begins("ttl=-") => CacheResult::Stale,
+        _ if says("hit") => CacheResult::Hit,
+        _ if says("collapsed") => CacheResult::Collapsed,
+        _ if says("fwd-status=304") => CacheResult::Revalidated,
+        _ => CacheResult::Miss,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cache_status::*;
+
+    #[test]
+    fn what_is_told_can_be_read() {
+        let forwarded = |why, status, collapsed| Happened::Forwarded { why, status, stored: Ok(()), collapsed };
+        for (happened, result) in [
+            (Happened::Hit, CacheResult::Hit),
+            (forwarded(Forward::UriMiss, None, false), CacheResult::Miss),
+            (forwarded(Forward::UriMiss, None, true), CacheResult::Collapsed),
+            (forwarded(Forward::Stale, Some(StatusCode::NOT_MODIFIED), false), CacheResult::Revalidated),
+        ] {
+            let mut headers = HeaderMap::new();
+            tell(&mut headers, "test", happened, None, Moment::now());
+            assert_eq!(told(&headers), Some(result));
+        }
+        assert_eq!(told(&HeaderMap::new()), None);
+        let stale = HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static("test; hit; ttl=-3"))]);
+        assert_eq!(told(&stale), Some(CacheResult::Stale));
+    }
+}

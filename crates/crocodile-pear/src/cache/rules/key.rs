@@ -1,0 +1,110 @@
+//! Under which key an answer is kept.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+
+use super::name_hash::Name;
+
+/// The key of an answer: its URL, and everything else that distinguishes it (method, version, identity).
+/// A clone shares its text.
+#[derive(Clone)]
+pub struct Key {
+    /// The URL, then the rest.
+    text: Arc<[u8]>,
+    url: u32,
+    hash: u64,
+}
+
+/// Whether a key says for whom an answer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// For all with this key.
+    #[default]
+    All,
+    /// For one client: then private answers may be kept.
+    One,
+}
+
+/// Keys come from clients: the hash is keyed, so that nobody can make many keys collide.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+impl Key {
+    /// The key of the answer at this URL (`http://HOST/PATH?QUERY`), with the rest that distinguishes it.
+    pub fn new(url: &str, rest: &[u8]) -> Self {
+        let text: Arc<[u8]> = [url.as_bytes(), rest].concat().into();
+        let length = u32::try_from(url.len()).unwrap_or(u32::MAX);
+        Key { hash: HASHER.hash_one((length, &*text)), url: length, text }
+    }
+
+    /// The URL, by which it is purged.
+    pub fn url(&self) -> &str {
+        std::str::from_utf8(&self.text[..self.url as usize]).unwrap_or_default()
+    }
+
+    /// What distinguishes it from other keys of the same URL.
+    pub fn rest(&self) -> &[u8] {
+        &self.text[self.url as usize..]
+    }
+
+    /// Its hash, the same while the process runs.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The names by which a purge of a URL finds it: with its host, and without.
+    pub fn names(&self) -> [Name; 2] {
+        let url = self.url();
+        [Name::of_url(url), Name::of_url(path(url))]
+    }
+
+    /// The bytes of its text.
+    pub(crate) fn size(&self) -> usize {
+        self.text.len()
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.hash == other.hash && self.url == other.url && self.text == other.text
+    }
+}
+
+impl Eq for Key {}
+
+impl std::hash::Hash for Key {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest may name a credential.
+        f.debug_tuple("Key").field(&self.url()).finish()
+    }
+}
+
+/// The path and query of a URL; what has no scheme is its own path.
+pub(crate) fn path(url: &str) -> &str {
+    let Some((_, after)) = url.split_once("://") else { return url };
+    after.find(['/', '?']).map_or("", |at| &after[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::*;
+
+    #[test]
+    fn what_stands_in_the_url_is_not_mistaken_for_the_rest() {
+        assert_ne!(Key::new("http://a/b", b"c"), Key::new("http://a/bc", b""));
+        assert_eq!(Key::new("http://a/b", b"c"), Key::new("http://a/b", b"c"));
+    }
+
+    #[test]
+    fn a_path_is_what_follows_the_host() {
+        let pairs = [("http://a/b?c", "/b?c"), ("http://a", ""), ("/b", "/b"), ("https://a?b", "?b")];
+        for (url, expected) in pairs {
+            assert_eq!(path(url), expected);
+        }
+    }
+}

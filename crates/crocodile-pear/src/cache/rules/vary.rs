@@ -1,0 +1,199 @@
+//! `Vary`: which requests an answer is for (RFC 9111, 4.1).
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_LANGUAGE, HeaderMap, HeaderName, RANGE, VARY};
+
+/// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
+pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
+
+/// What an answer depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vary {
+    /// On these fields of the request; on none, if there are none.
+    On(Vec<HeaderName>),
+    /// On more than requests say: `*`, or what cannot be read.
+    Unknown,
+}
+
+impl Vary {
+    /// Reads it.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut names = Vec::new();
+        for value in headers.get_all(VARY) {
+            for name in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                match HeaderName::from_bytes(name) {
+                    _ if name.is_empty() => {}
+                    Ok(name) if name != "*" => names.push(name),
+                    _ => return Vary::Unknown,
+                }
+            }
+        }
+        names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        names.dedup();
+        Vary::On(names)
+    }
+
+    /// The same, and these too.
+    #[must_use]
+    pub fn and(self, more: &[HeaderName]) -> Self {
+        let Vary::On(mut names) = self else { return self };
+        names.extend_from_slice(more);
+        names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        names.dedup();
+        Vary::On(names)
+    }
+}
+
+/// Adds names that are not there yet.
+pub fn add_names(known: &mut Vec<HeaderName>, more: &[HeaderName]) {
+    for name in more {
+        if !known.contains(name) {
+            known.push(name.clone());
+        }
+    }
+}
+
+/// What a request says in these fields.
+pub fn select(names: &[HeaderName], request: &HeaderMap) -> Selector {
+    names.iter().map(|name| (name.clone(), normal(name, request))).collect()
+}
+
+/// Whether an answer with this selector and these header fields is for this request, too. Of a part the selector says which
+/// one it is, in `range`; that is for the request's range to ask.
+pub fn matches(selector: &Selector, request: &HeaderMap, answer: &HeaderMap) -> bool {
+    selector.iter().filter(|(name, _)| *name != RANGE).all(|(name, value)| {
+        let same = match (value, plain(name, request)) {
+            (None, Plain::Absent) => true,
+            (None, _) | (Some(_), Plain::Absent) => false,
+            (Some(value), Plain::Line(asked)) if **value == *asked => true,
+            _ => *value == normal(name, request),
+        };
+        same || *name == ACCEPT_LANGUAGE && speaks(request, answer)
+    })
+}
+
+/// A field as it came, where it came in one line at most.
+enum Plain<'a> {
+    Absent,
+    Line(&'a [u8]),
+    Lines,
+}
+
+fn plain<'a>(name: &HeaderName, request: &'a HeaderMap) -> Plain<'a> {
+    let mut lines = request.get_all(name).iter();
+    match (lines.next(), lines.next()) {
+        (None, _) => Plain::Absent,
+        (Some(line), None) => Plain::Line(line.as_bytes()),
+        _ => Plain::Lines,
+    }
+}
+
+/// A field in one form for all that mean the same: its lines as one list without spaces. What is known of a field besides:
+/// the order of languages and codings says nothing, nor does their case.
+fn normal(name: &HeaderName, request: &HeaderMap) -> Option<Box<[u8]>> {
+    let mut lines = request.get_all(name).iter().peekable();
+    lines.peek()?;
+    let lines: Vec<&[u8]> = lines.map(http::HeaderValue::as_bytes).collect();
+    let text = lines.join(&b","[..]);
+    // Commas in quotes are no commas of the list.
+    if text.contains(&b'"') {
+        return Some(text.trim_ascii().into());
+    }
+    let members = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty());
+    if ![ACCEPT_LANGUAGE, ACCEPT_ENCODING, ACCEPT].contains(name) {
+        return Some(members.collect::<Vec<_>>().join(&b","[..]).into());
+    }
+    let clean = |member: &[u8]| -> Vec<u8> {
+        member.iter().filter(|byte| !byte.is_ascii_whitespace()).map(u8::to_ascii_lowercase).collect()
+    };
+    let mut members: Vec<Vec<u8>> = members.map(clean).collect();
+    // Of media types that are equal the first may be preferred.
+    if *name != ACCEPT {
+        members.sort();
+        members.dedup();
+    }
+    Some(members.join(&b","[..]).into())
+}
+
+/// Whether an answer is in the one language that the request likes best: any other choice would be worse.
+fn speaks(request: &HeaderMap, answer: &HeaderMap) -> bool {
+    let mut languages = answer.get_all(CONTENT_LANGUAGE).iter();
+    let (Some(language), None) = (languages.next(), languages.next()) else { return false };
+    let lines: Vec<&str> = request.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok()).collect();
+    let text = lines.join(",");
+    let mut liked: Vec<(u16, &str)> = Vec::new();
+    for member in text.split(',').map(str::trim).filter(|member| !member.is_empty()) {
+        let (range, weight) = member.split_once(';').unwrap_or((member, "q=1"));
+        let Some(weight) = quality(weight.trim()) else { return false };
+        liked.push((weight, range.trim()));
+    }
+    let Some(best) = liked.iter().map(|(weight, _)| *weight).max().filter(|best| *best > 0) else { return false };
+    let mut best = liked.iter().filter(|(weight, _)| *weight == best);
+    let (Some((_, range)), None) = (best.next(), best.next()) else { return false };
+    language.to_str().is_ok_and(|language| language.trim().eq_ignore_ascii_case(range))
+}
+
+/// Thousandths.
+fn quality(text: &str) -> Option<u16> {
+    let value = text.strip_prefix("q=").or_else(|| text.strip_prefix("Q="))?;
+    let value: f32 = value.trim().parse().ok().filter(|value| (0.0..=1.0).contains(value))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 1000")]
+    Some((value * 1000.0) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::super::vary::*;
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn serves(
+        vary: &'static str,
+        first: &[(&'static str, &'static str)],
+        second: &[(&'static str, &'static str)],
+    ) -> bool {
+        let answer = headers(&[("vary", vary), ("content-language", "de")]);
+        match Vary::of(&answer) {
+            Vary::On(names) => matches(&select(&names, &headers(first)), &headers(second), &answer),
+            Vary::Unknown => false,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_for_those_who_say_the_same() {
+        for (vary, first, second, same) in [
+            ("foo", &[("foo", "1")][..], &[("foo", "1")][..], true),
+            ("foo", &[("foo", "1")], &[("foo", "2")], false),
+            ("foo", &[], &[("foo", "1")], false),
+            ("foo", &[("foo", "1")], &[], false),
+            ("foo", &[("foo", "1"), ("bar", "1")], &[("foo", "1"), ("bar", "2")], true),
+            ("Foo, bar", &[("foo", "1"), ("bar", "2")], &[("foo", "1"), ("bar", "2")], true),
+            ("foo, bar", &[("foo", "1"), ("bar", "2")], &[("foo", "2"), ("bar", "1")], false),
+            ("foo, baz", &[("foo", "1")], &[("foo", "1")], true),
+            ("", &[("foo", "1")], &[], true),
+            ("*", &[], &[], false),
+            ("foo, *", &[("foo", "1")], &[("foo", "1")], false),
+            (", *", &[], &[], false),
+            ("foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")], true),
+            ("foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")], true),
+            ("foo", &[("foo", "a")], &[("foo", "A")], false),
+            ("foo", &[("foo", "1, 2")], &[("foo", "2, 1")], false),
+            ("foo", &[("foo", "\"a, b\"")], &[("foo", "\"a,b\"")], false),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", " De,  eN")], true),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "fr;q=0.5, de;q=1.0")], true),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "fr, de")], false),
+            ("accept-language", &[("accept-language", "en, de")], &[("accept-language", "fr, de;q=0.5")], false),
+            ("accept-encoding", &[("accept-encoding", "gzip, br")], &[("accept-encoding", "br,gzip")], true),
+            ("accept", &[("accept", "a/b, c/d")], &[("accept", "c/d, a/b")], false),
+        ] {
+            assert_eq!(serves(vary, first, second), same, "{vary}: {first:?} {second:?}");
+        }
+    }
+}

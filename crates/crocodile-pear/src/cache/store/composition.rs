@@ -1,0 +1,393 @@
+//! What a composed answer is made of: it is as fresh as its least fresh part, private if a part is, and depends on what its
+//! parts depend on.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderName};
+
+use super::entry::{Entry, MOST_TAGS, Tags};
+use super::tags;
+use crate::cache::dependence::Dependence;
+use crate::cache::downstream::{self, Made};
+use crate::cache::rules::policy::{self, CredentialUse, Fetched, Lifetimes, Reason, Terms};
+use crate::cache::rules::vary::Vary;
+use crate::cache::said::{AskedWith, Said};
+use crate::http::date::Moment;
+use crate::http::http1::Fields;
+use crate::message::answer::Answer;
+use crate::message::body::Body;
+
+/// The parts of one answer, noted as they come.
+pub struct Parts {
+    sum: Mutex<Sum>,
+    /// Parts that say nothing, and that are not in the sum yet. Most parts are such ones.
+    silent: AtomicUsize,
+    /// Whether a cache may keep the answer.
+    kept: bool,
+    /// Whether parts may come after its head.
+    joins: bool,
+}
+
+#[derive(Clone, Default)]
+struct Sum {
+    /// What they say to clients and to the caches downstream.
+    said: Said,
+    /// The terms of all parts that have some, combined.
+    terms: Option<Terms>,
+    /// The terms of all parts that do not declare how long they are fresh, combined, as guessed from their dates: for
+    /// where the configuration does not say it either.
+    silent: Option<Terms>,
+    /// Why the whole is not kept.
+    forbidden: Vec<Reason>,
+    /// Whether it is not kept for all by force: a part was made for credentials, and only a lifetime allows to share it.
+    unforced: bool,
+    personal: CredentialUse,
+    tags: Tags,
+    vary: Vec<HeaderName>,
+}
+
+/// A part that the cache of its upstream keeps.
+#[derive(Clone, Copy)]
+pub struct KeptPart<'a> {
+    /// The entry.
+    pub entry: &'a Entry,
+    /// Whether the configuration of that cache says how long answers are fresh.
+    pub timed: bool,
+}
+
+/// Every answer has terms with these, whoever it is for.
+const FOR_ONE: Lifetimes = Lifetimes { private: true, ..Lifetimes::NONE };
+
+/// With these, no answer is kept that its own lifetime does not make public.
+const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes::NONE };
+
+/// With these, no answer is kept that does not say that it is public.
+const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
+
+impl Parts {
+    /// Those of an answer that no cache of the gateway keeps. `joins`: parts may come after its head.
+    pub fn new(joins: bool) -> Arc<Self> {
+        Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: false, joins })
+    }
+
+    /// Those of an answer that a cache may keep.
+    pub fn kept(joins: bool) -> Arc<Self> {
+        Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: true, joins })
+    }
+
+    fn sum(&self) -> MutexGuard<'_, Sum> {
+        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not swapped at once: hardly any sum is asked for more than once.
+        if self.silent.load(Ordering::Relaxed) > 0 {
+            sum.said.add_all_silent(self.silent.swap(0, Ordering::Relaxed));
+        }
+        sum
+    }
+
+    /// Notes an answer that was asked for with nothing of the client's, if it says nothing of itself and no cache keeps the
+    /// whole. Returns false for any other.
+    pub fn note_plain(&self, headers: &Fields) -> bool {
+        let plain = !self.kept && !Said::tells(headers);
+        if plain {
+            self.silent.fetch_add(1, Ordering::Relaxed);
+        }
+        plain
+    }
+
+    /// Notes an answer, how it was asked for, and what is kept of it.
+    pub fn note(
+        &self,
+        status: StatusCode,
+        headers: &Fields,
+        (personal, asked): (CredentialUse, &AskedWith),
+        kept: Option<KeptPart<'_>>,
+        fetched: Fetched,
+    ) {
+        let mut sum = self.sum();
+        sum.said.add(headers, asked, fetched.came);
+        if self.kept {
+            sum.note(status, headers, personal, kept, fetched);
+        }
+    }
+
+    /// Notes a part that says nothing of itself: rows of a database.
+    pub fn note_silent(&self, came: Moment) {
+        let mut sum = self.sum();
+        sum.said.add_silent();
+        sum.add_silent(Terms::stale(came));
+    }
+
+    /// Gives the answer the fields that say how it may be kept.
+    pub fn describe(&self, answer: &mut Answer, dependence: &Dependence) {
+        let (sum, streaming) = (self.sum(), self.joins && matches!(answer.body, Body::Pulled(_)));
+        let made = if streaming { Made::Streaming(&sum.said) } else { Made::Whole(&sum.said) };
+        // Only what has an end is measured from now.
+        let now = sum.said.until.map_or(Moment::default(), |_| Moment::now());
+        downstream::describe(answer.status, &mut answer.headers, made, dependence, now);
+    }
+
+    /// The fields of an answer with this status that is kept on these terms, in addition to its own.
+    pub fn describe_kept(&self, status: StatusCode, headers: &mut Fields, terms: &Terms, dependence: &Dependence) {
+        let made = Made::Kept(&self.sum().said, terms);
+        downstream::describe(status, headers, made, dependence, Moment::now());
+    }
+
+    /// What an answer says that is kept, while its body still arrives.
+    pub fn describe_early(&self, status: StatusCode, terms: &Terms, dependence: &Dependence) -> HeaderMap {
+        let (mut headers, sum) = (Fields::default(), self.sum());
+        let made = if self.joins { Made::Streaming(&sum.said) } else { Made::Kept(&sum.said, terms) };
+        downstream::describe(status, &mut headers, made, dependence, Moment::now());
+        headers.into_map()
+    }
+
+    /// Notes that the answer depends on what a call does.
+    pub fn note_dependence(&self, dependence: &Dependence) {
+        if dependence.is_silent() {
+            return;
+        }
+        self.sum().said.depend(dependence);
+    }
+
+    /// Notes that a part depends on these fields of the client's request.
+    pub fn depend(&self, names: &[HeaderName]) {
+        // Only a cache asks for them: what caches downstream must know is in the plan's dependence.
+        if self.kept && !names.is_empty() {
+            self.sum().vary.extend_from_slice(names);
+        }
+    }
+
+    /// Notes a part that is missing: the whole is not what it could be.
+    pub fn lack(&self) {
+        let mut sum = self.sum();
+        sum.said.lack();
+        sum.forbid(Reason::Status);
+    }
+
+    /// Whether a client's credentials were sent for a part.
+    pub fn personal(&self) -> CredentialUse {
+        self.sum().personal
+    }
+
+    /// The tags of all parts.
+    pub fn tags(&self) -> Tags {
+        self.sum().tags.clone()
+    }
+
+    /// The fields of requests that the parts depend on.
+    pub fn vary(&self) -> Vec<HeaderName> {
+        self.sum().vary.clone()
+    }
+
+    /// The terms of the whole, as far as its parts are known.
+    ///
+    /// # Errors
+    /// Why it is not kept.
+    pub fn terms(
+        &self,
+        answer: &Answer,
+        lifetimes: &Lifetimes,
+        dependence: &Dependence,
+        fetched: Fetched,
+    ) -> Result<Terms, Reason> {
+        let mut sum = self.sum().clone();
+        if policy::sets_cookie(&answer.headers) {
+            sum.forbid(Reason::Cookie);
+        }
+        // Other fields are those of a part, which has been noted.
+        if dependence.sets_lifetime() && !policy::says_nothing(&answer.headers) {
+            sum.add(policy::keep(answer.status, &answer.headers, sum.personal, lifetimes, fetched)?);
+        }
+        sum.whole(answer.status, lifetimes, fetched.came)
+    }
+
+    /// The terms of the whole, now that all parts are known. `terms` are those that it had at its head.
+    ///
+    /// # Errors
+    /// Why it is not kept.
+    pub fn settled(&self, status: StatusCode, terms: Terms, lifetimes: &Lifetimes) -> Result<Terms, Reason> {
+        let sum = self.sum();
+        if let Some(reason) = sum.forbids(lifetimes) {
+            return Err(reason);
+        }
+        if sum.tags.len() > MOST_TAGS {
+            return Err(Reason::TooLarge);
+        }
+        if lifetimes.force.is_some() || sum.terms.is_none() && sum.silent.is_none() {
+            return Ok(terms);
+        }
+        sum.whole(status, lifetimes, terms.born).map(|whole| together(terms, whole))
+    }
+}
+
+impl Sum {
+    fn note(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        personal: CredentialUse,
+        kept: Option<KeptPart<'_>>,
+        fetched: Fetched,
+    ) {
+        let entry = kept.map(|kept| kept.entry);
+        self.personal.authorization |= personal.authorization;
+        self.personal.cookie |= personal.cookie;
+        self.personal.address |= personal.address;
+        self.tags = self.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
+        match Vary::of(headers) {
+            Vary::On(names) => self.vary.extend(names),
+            Vary::Unknown => self.forbid(Reason::Varies),
+        }
+        self.unforced |= policy::keep(status, headers, personal, &FORCED, fetched) == Err(Reason::Credentials);
+        match policy::keep(status, headers, personal, &OURS, fetched) {
+            // It may be kept for one client at its place, and the whole is for others, too.
+            Err(reason @ (Reason::Private | Reason::Credentials)) => self.forbid(reason),
+            // With its cookie it is kept only where that is written.
+            Err(Reason::Cookie) if entry.is_none() => self.forbid(Reason::Cookie),
+            _ => {}
+        }
+        let own = policy::keep(status, headers, personal, &FOR_ONE, fetched);
+        let own = entry.map_or(own, |entry| Ok(entry.terms));
+        let silent = policy::says_nothing(headers) && !kept.is_some_and(|kept| kept.timed);
+        match own {
+            // What is guessed, or kept only to be validated, is no time that somebody has written.
+            Ok(terms) if silent => self.add_silent(terms),
+            Err(Reason::NoLifetime) if silent => self.add_silent(Terms::stale(fetched.came)),
+            Ok(terms) => self.add(terms),
+            Err(Reason::NoLifetime) => self.add(Terms::stale(fetched.came)),
+            Err(reason) => self.forbid(reason),
+        }
+    }
+
+    fn add(&mut self, terms: Terms) {
+        self.terms = Some(self.terms.map_or(terms, |known| together(known, terms)));
+    }
+
+    fn add_silent(&mut self, terms: Terms) {
+        self.silent = Some(self.silent.map_or(terms, |known| together(known, terms)));
+    }
+
+    fn forbid(&mut self, reason: Reason) {
+        if !self.forbidden.contains(&reason) {
+            self.forbidden.push(reason);
+        }
+    }
+
+    /// A private answer is kept if the key identifies the client, and a cookie where that is written. By force, also one
+    /// with a fallback in the place of a part, or with a part that must not be kept, if it is for all.
+    fn forbids(&self, lifetimes: &Lifetimes) -> Option<Reason> {
+        let for_all = lifetimes.private || self.personal == CredentialUse::default();
+        let allowed = |reason: &Reason| match reason {
+            Reason::Status | Reason::NoStore => lifetimes.force.is_some() && for_all,
+            Reason::Private | Reason::Credentials => lifetimes.private,
+            Reason::Cookie => lifetimes.private || lifetimes.cookies,
+            _ => false,
+        };
+        let forced = (self.unforced && lifetimes.force.is_some()).then_some(&Reason::Credentials);
+        self.forbidden.iter().chain(forced).find(|reason| !allowed(reason)).copied()
+    }
+
+    fn whole(&self, status: StatusCode, lifetimes: &Lifetimes, now: Moment) -> Result<Terms, Reason> {
+        if let Some(reason) = self.forbids(lifetimes) {
+            return Err(reason);
+        }
+        let failure = status.is_client_error() || status.is_server_error();
+        let configured = if failure { lifetimes.negative } else { lifetimes.fallback };
+        let fresh = |fresh: Duration| Terms {
+            born: now,
+            fresh,
+            stale_while_revalidate: lifetimes.stale.unwrap_or_default(),
+            stale_if_error: lifetimes.stale_if_error.unwrap_or_default(),
+            stale_if_unreachable: lifetimes.stale_if_error.unwrap_or(policy::DISCONNECTED),
+            ..Terms::default()
+        };
+        if let Some(force) = lifetimes.force.filter(|_| !failure) {
+            return Ok(fresh(force));
+        }
+        let declared = self.terms.map(|terms| allow(terms, lifetimes));
+        let other = match (self.silent, configured) {
+            (Some(_), Some(own)) => Some(fresh(own)),
+            (Some(guessed), None) => Some(allow(guessed, lifetimes)),
+            (None, Some(own)) if declared.is_none() => Some(fresh(own)),
+            (None, _) => None,
+        };
+        let Some(terms) = declared.into_iter().chain(other).reduce(together) else { return Err(Reason::NoLifetime) };
+        if failure && lifetimes.negative.is_none() {
+            return Err(Reason::Status);
+        }
+        // It is composed, so nothing can validate it.
+        if terms.fresh.is_zero() || terms.always_validate { Err(Reason::NoLifetime) } else { Ok(terms) }
+    }
+}
+
+/// What the configuration allows beyond the terms of the parts.
+fn allow(terms: Terms, lifetimes: &Lifetimes) -> Terms {
+    if terms.must_revalidate {
+        return terms;
+    }
+    Terms {
+        stale_while_revalidate: lifetimes.stale.unwrap_or(terms.stale_while_revalidate),
+        stale_if_error: lifetimes.stale_if_error.unwrap_or(terms.stale_if_error),
+        stale_if_unreachable: lifetimes.stale_if_error.unwrap_or(terms.stale_if_unreachable),
+        ..terms
+    }
+}
+
+/// The terms of two parts together: as old as the older one, fresh as long as both are.
+fn together(one: Terms, other: Terms) -> Terms {
+    let born = one.born.min(other.born);
+    let until = one.born.after(one.fresh).min(other.born.after(other.fresh));
+    Terms {
+        born,
+        fresh: until.since(born),
+        stale_while_revalidate: one.stale_while_revalidate.min(other.stale_while_revalidate),
+        stale_if_error: one.stale_if_error.min(other.stale_if_error),
+        stale_if_unreachable: one.stale_if_unreachable.min(other.stale_if_unreachable),
+        always_validate: one.always_validate || other.always_validate,
+        must_revalidate: one.must_revalidate || other.must_revalidate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::composition::*;
+
+    /// The fields of an answer made of parts: of those that say nothing, and of one with this `cache-control`.
+    fn described(before: usize, control: Option<&'static str>, after: usize) -> HeaderMap {
+        let parts = Parts::new(false);
+        let none = |count| (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
+        none(before);
+        if let Some(control) = control {
+            let mut headers = HeaderMap::new();
+            headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static(control));
+            let (headers, now) = (Fields::from(headers), Moment::now());
+            assert!(!parts.note_plain(&headers), "it says something");
+            let asked = (CredentialUse::default(), &AskedWith::default());
+            parts.note(StatusCode::OK, &headers, asked, None, Fetched { asked: now, came: now });
+        }
+        none(after);
+        let mut answer = Answer::new(StatusCode::OK, Fields::default(), Body::empty());
+        parts.describe(&mut answer, &Dependence::default());
+        answer.headers.into_map()
+    }
+
+    #[test]
+    fn a_part_that_says_nothing_counts_whenever_it_comes() {
+        let control = |before, told, after| described(before, Some(told), after).remove("cache-control");
+        let is = |text| Some(http::HeaderValue::from_static(text));
+        assert_eq!(control(0, "public, max-age=60", 0), is("public, max-age=60"));
+        for (before, after) in [(1, 0), (0, 1), (1, 1), (3, 0), (0, 3), (5, 9)] {
+            assert_eq!(control(before, "public, max-age=60", after), is("max-age=0"), "{before}, {after}");
+            assert_eq!(control(before, "private, max-age=60", after), is("private, max-age=0"));
+            assert_eq!(control(before, "no-store", after), is("no-store"));
+        }
+        assert!(described(4, None, 0).is_empty());
+    }
+
+    #[test]
+    fn a_cache_is_told_of_every_part() {
+        assert!(!Parts::kept(false).note_plain(&Fields::default()));
+    }
+}

@@ -1,0 +1,104 @@
+//! What became of the requests at each cache: each thread counts for itself, a look adds it up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::runtime::thread_id::{self, THREADS};
+
+/// Where a cache stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheOwner {
+    /// At the upstream of this name.
+    Upstream(String),
+    /// At the endpoint of this name.
+    Endpoint(String),
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was answered with what is kept, fresh.
+    Hit,
+    /// It was fetched, or could not be.
+    Miss,
+    /// It was answered with what is kept, stale.
+    Stale,
+    /// It was answered with what is kept, which the upstream has confirmed.
+    Revalidated,
+    /// It was answered with what was fetched for another one.
+    Collapsed,
+    /// The cache does not serve it: its method, its conditions, or `no-store`.
+    Bypass,
+}
+
+/// As labels, in the order of [`Outcome`].
+pub const OUTCOMES: [&str; 6] = ["hit", "miss", "stale", "revalidated", "collapsed", "bypass"];
+
+/// The counters of one cache.
+pub struct Traffic(Box<[ThreadCounters]>);
+
+/// One thread's counters, on a cache line that no other thread writes.
+#[derive(Default)]
+#[repr(align(64))]
+struct ThreadCounters([AtomicU64; OUTCOMES.len()]);
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Traffic((0..THREADS).map(|_| ThreadCounters::default()).collect())
+    }
+}
+
+impl Traffic {
+    /// Counts a request.
+    pub fn count(&self, outcome: Outcome) {
+        self.0[thread_id::index()].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many there were, in the order of [`OUTCOMES`].
+    pub fn sums(&self) -> [u64; OUTCOMES.len()] {
+        std::array::from_fn(|at| self.0.iter().map(|thread| thread.0[at].load(Ordering::Relaxed)).sum())
+    }
+}
+
+/// The counters of all caches; those of a cache that a reload makes anew count on.
+#[derive(Default)]
+pub struct Traffics(Mutex<Vec<(CacheOwner, Weak<Traffic>)>>);
+
+impl Traffics {
+    /// Those of the cache that stands here.
+    pub fn at(&self, here: &CacheOwner) -> Arc<Traffic> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(_, traffic)| traffic.strong_count() > 0);
+        let found = known.iter().find(|(place, _)| place == here);
+        if let Some(traffic) = found.and_then(|(_, traffic)| traffic.upgrade()) {
+            return traffic;
+        }
+        let traffic = Arc::default();
+        known.push((here.clone(), Arc::downgrade(&traffic)));
+        traffic
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<(CacheOwner, Arc<Traffic>)> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter_map(|(place, traffic)| Some((place.clone(), traffic.upgrade()?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::counters::*;
+
+    #[test]
+    fn a_cache_that_is_made_anew_counts_on_and_one_that_is_gone_is_forgotten() {
+        let (traffics, here) = (Traffics::default(), CacheOwner::Upstream("shop".to_owned()));
+        let before = traffics.at(&here);
+        before.count(Outcome::Stale);
+        let after = traffics.at(&here);
+        std::thread::scope(|scope| scope.spawn(|| after.count(Outcome::Stale)).join().expect("it counts"));
+        drop(before);
+        assert_eq!(traffics.all()[0].1.sums(), [0, 0, 2, 0, 0, 0]);
+        drop(after);
+        assert!(traffics.all().is_empty());
+    }
+}

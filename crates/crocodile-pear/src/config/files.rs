@@ -1,0 +1,3 @@
+//! The files that a configuration names.
+
+pub use crate::config::carried_state::Files;

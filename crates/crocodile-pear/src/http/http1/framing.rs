@@ -1,0 +1,235 @@
+//! Where a message's body is in the bytes of a connection, and where it ends (RFC 9112, 6 and 7).
+
+use std::ops::Range;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::broken::Broken;
+use super::chunk::{self, Chunked};
+use super::trailers::may_trail;
+
+/// Trailers that one body may have.
+const MAX_TRAILER_FIELDS: usize = 64;
+
+/// How a body's end is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is no body.
+    Empty,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// The connection's end.
+    Close,
+}
+
+/// Follows a body to its end.
+pub struct Decoder {
+    state: State,
+    /// Trailers, once the end was seen and if there were any.
+    pub trailers: Option<Box<HeaderMap>>,
+}
+
+enum State {
+    Done,
+    Length(u64),
+    Close,
+    Chunked(Box<Chunked>),
+}
+
+/// What one run of the decoder found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Where the body's bytes now lie.
+    pub data: Range<usize>,
+    /// How many bytes belong to the message; what follows them does not.
+    pub used: usize,
+}
+
+/// The connection ended before the body did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut;
+
+impl Decoder {
+    /// Before the first byte of a body.
+    pub fn new(framing: Framing) -> Self {
+        let state = match framing {
+            Framing::Empty | Framing::Length(0) => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Close => State::Close,
+            Framing::Chunked => State::Chunked(Box::new(Chunked::new())),
+        };
+        Decoder { state, trailers: None }
+    }
+
+    /// Whether the body's end was seen.
+    pub fn done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// How many bytes are still to come, if that is known.
+    pub fn left(&self) -> Option<u64> {
+        match self.state {
+            State::Done => Some(0),
+            State::Length(left) => Some(left),
+            State::Close | State::Chunked(_) => None,
+        }
+    }
+
+    /// Whether the body marks its own end.
+    pub fn delimited(&self) -> bool {
+        !matches!(self.state, State::Close)
+    }
+
+    /// Finds the body's bytes in `buf`, moving those of several chunks together.
+    ///
+    /// # Errors
+    /// The connection is of no further use then.
+    pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, Broken> {
+        let found = match &mut self.state {
+            State::Done => Decoded { data: 0..0, used: 0 },
+            State::Close => Decoded { data: 0..buf.len(), used: buf.len() },
+            State::Length(left) => {
+                let take = chunk::take(*left, buf.len());
+                *left -= take as u64;
+                Decoded { data: 0..take, used: take }
+            }
+            State::Chunked(chunked) => {
+                let (data, used) = chunked.decode(buf)?;
+                Decoded { data, used }
+            }
+        };
+        match &self.state {
+            State::Length(0) => self.state = State::Done,
+            State::Chunked(chunked) if chunked.ended() => {
+                self.trailers = fields(&chunked.trailers)?;
+                self.state = State::Done;
+            }
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    /// The connection has ended.
+    ///
+    /// # Errors
+    /// Unless the end of the connection is the end of the body.
+    pub fn end(&mut self) -> Result<(), Cut> {
+        match self.state {
+            State::Done | State::Close => {
+                self.state = State::Done;
+                Ok(())
+            }
+            State::Length(_) | State::Chunked(_) => Err(Cut),
+        }
+    }
+}
+
+/// Reads trailers; those that could change how a message is read are dropped (RFC 9110, 6.5.1).
+fn fields(raw: &[u8]) -> Result<Option<Box<HeaderMap>>, Broken> {
+    let invalid = Broken("a trailer is invalid");
+    let mut parsed = [httparse::EMPTY_HEADER; MAX_TRAILER_FIELDS];
+    let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(raw, &mut parsed) else {
+        return Err(invalid);
+    };
+    let mut trailers = HeaderMap::new();
+    for field in parsed {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| invalid)?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|_| invalid)?;
+        if may_trail(&name) {
+            trailers.append(name, value);
+        }
+    }
+    Ok((!trailers.is_empty()).then(|| Box::new(trailers)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::framing::*;
+
+    /// Feeds `wire` in pieces of `step` bytes; the body, and whether its end was seen.
+    fn run(framing: Framing, wire: &[u8], step: usize) -> Result<(Vec<u8>, Decoder), Broken> {
+        let mut decoder = Decoder::new(framing);
+        let mut body = Vec::new();
+        for piece in wire.chunks(step) {
+            let mut piece = piece.to_vec();
+            let found = decoder.decode(&mut piece)?;
+            body.extend_from_slice(&piece[found.data]);
+        }
+        Ok((body, decoder))
+    }
+
+    #[test]
+    fn chunks_are_put_together_however_they_were_split() {
+        let wire = b"3\r\nabc\r\n0000A;x=\"y z\"\r\n0123456789\r\n1\r\nz\r\n0\r\nX-Sum: 7\r\nContent-Length: 3\r\n\r\n";
+        for step in 1..=wire.len() {
+            let (body, decoder) = run(Framing::Chunked, wire, step).unwrap();
+            assert_eq!(body, b"abc0123456789z", "in pieces of {step}");
+            assert!(decoder.done());
+            let trailers = decoder.trailers.unwrap();
+            assert_eq!((trailers.len(), &trailers["x-sum"]), (1, &HeaderValue::from_static("7")));
+        }
+    }
+
+    #[test]
+    fn what_follows_the_end_does_not_belong_to_the_body() {
+        let mut wire = *b"1\r\na\r\n0\r\n\r\nHTTP/1.1";
+        assert_eq!(Decoder::new(Framing::Chunked).decode(&mut wire).unwrap(), Decoded { data: 3..4, used: 11 });
+        let mut wire = *b"abcdef";
+        assert_eq!(Decoder::new(Framing::Length(4)).decode(&mut wire).unwrap(), Decoded { data: 0..4, used: 4 });
+    }
+
+    #[test]
+    fn bad_chunks_are_refused_however_they_were_split() {
+        let extension = format!("1;{}\r\na\r\n0\r\n\r\n", "x".repeat(9000));
+        let trailer = format!("0\r\na: {}\r\n\r\n", "x".repeat(17_000));
+        for wire in [
+            "\r\n",
+            ";a\r\n",
+            "g\r\n",
+            " 1\r\na\r\n",
+            "1 \r\na\r\n",
+            "+1\r\na\r\n",
+            "-1\r\na\r\n",
+            "0x1\r\na\r\n",
+            "10000000000000000\r\n",
+            "00000000000000001\r\na",
+            "1\na\n",
+            "1\r\rna",
+            "1\r\nab\r\n",
+            "1\r\na\n0\r\n",
+            "1;\n\r\na",
+            "1;\r\na\r\n0\r\n\r\n",
+            "1;;a\r\na\r\n0\r\n\r\n",
+            "1;=b\r\na\r\n0\r\n\r\n",
+            "1;a=\r\na\r\n0\r\n\r\n",
+            "1;a=\"b\r\na\r\n0\r\n\r\n",
+            "1;a b\r\na\r\n0\r\n\r\n",
+            "1 ;a\r\na\r\n0\r\n\r\n",
+            "1000000000000000\r\n",
+            "0\r\n folded: line\r\n\r\n",
+            "0\r\na\r: b\r\n\r\n",
+            "0\r\na\n\r\n",
+            "0\r\n: b\r\n\r\n",
+            "0\r\na b: c\r\n\r\n",
+            &extension,
+            &trailer,
+        ] {
+            for step in [1, 2, wire.len()] {
+                assert!(run(Framing::Chunked, wire.as_bytes(), step).is_err(), "{wire:.40?} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_end_before_the_end_is_a_cut() {
+        for wire in ["", "5\r\nabc", "3\r\nabc\r\n", "3\r\nabc\r\n0\r\n", "0\r\na: b\r\n"] {
+            let (_, mut decoder) = run(Framing::Chunked, wire.as_bytes(), 3).unwrap();
+            assert_eq!(decoder.end(), Err(Cut), "{wire:?}");
+        }
+        assert_eq!(Decoder::new(Framing::Length(1)).end(), Err(Cut));
+        assert!(Decoder::new(Framing::Length(0)).end().is_ok());
+        assert!(Decoder::new(Framing::Close).end().is_ok());
+    }
+}

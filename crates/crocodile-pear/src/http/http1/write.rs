@@ -1,0 +1,42 @@
+//! Heads and the framing of bodies on their way out.
+
+use http::header::HeaderValue;
+
+/// Writes one field.
+pub fn field(out: &mut Vec<u8>, name: &[u8], value: &HeaderValue) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the length of a body.
+pub fn content_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(b"content-length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The line before the data of a chunk.
+pub fn chunk_size(out: &mut Vec<u8>, size: usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = (usize::BITS - size.leading_zeros()).div_ceil(4).max(1);
+    for digit in (0..digits).rev() {
+        out.push(DIGITS[size >> (4 * digit) & 15]);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write::*;
+
+    #[test]
+    fn a_chunk_has_its_size_in_hexadecimal() {
+        for size in [0, 1, 9, 10, 15, 16, 255, 256, 4096, 65_535, 1 << 20, usize::MAX] {
+            let mut out = Vec::new();
+            chunk_size(&mut out, size);
+            assert_eq!(out, format!("{size:x}\r\n").as_bytes());
+        }
+    }
+}

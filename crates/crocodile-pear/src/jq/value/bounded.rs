@@ -1,0 +1,109 @@
+//! A value during evaluation, with an upper bound for its depth.
+
+use bytes::Bytes;
+use jaq_json::Val;
+
+use super::budget::{self, charge, grow};
+use crate::json::DEPTH;
+use crate::json::value::{self, Fields};
+
+/// How deep a value may nest during evaluation: twice the limit for input. Dropping, comparing and writing a value
+/// recurse, so this bounds the stack.
+pub const LIMIT: u32 = 2 * DEPTH as u32;
+
+/// Bytes of memory for a small object.
+pub const OBJECT: usize = 200;
+
+/// A value and an upper bound for its depth.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub value: Val,
+    pub(crate) depth: u32,
+}
+
+impl Item {
+    /// A value from outside, no deeper than `DEPTH`.
+    pub fn incoming(value: Val) -> Self {
+        Item::bounded(value, DEPTH as u32)
+    }
+
+    /// A value with an upper bound for its depth.
+    pub fn bounded(value: Val, depth: u32) -> Self {
+        let depth = if matches!(value, Val::Arr(_) | Val::Obj(_)) { depth } else { 0 };
+        Item { value, depth }
+    }
+
+    /// null.
+    pub const fn null() -> Self {
+        Item { value: Val::Null, depth: 0 }
+    }
+
+    /// A new list or object made from parts, with an upper bound for the depth of the parts.
+    pub fn made(value: Val, parts: u32) -> Self {
+        let mut item = Item::bounded(value, parts + 1);
+        if item.depth > LIMIT {
+            // The bound becomes too high when parts are replaced by shallower ones.
+            item.depth = depth(&item.value);
+        }
+        if item.depth > LIMIT {
+            budget::exhaust("the expression nests its result too deep");
+        }
+        item
+    }
+
+    /// The value, unless it nests deeper than input may.
+    pub fn outgoing(self) -> Option<Val> {
+        let shallow = self.depth <= DEPTH as u32 || depth(&self.value) <= DEPTH as u32;
+        shallow.then_some(self.value)
+    }
+
+    /// A part of this value.
+    pub fn part(&self, value: Val) -> Self {
+        Item::bounded(value, self.depth.saturating_sub(1))
+    }
+
+    /// The upper bound for its depth.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether it is neither false nor null.
+    pub fn holds(&self) -> bool {
+        !matches!(self.value, Val::Null | Val::Bool(false))
+    }
+
+    /// A string that shares its bytes.
+    pub fn text(text: Bytes) -> Self {
+        charge(1);
+        grow(48);
+        Item::bounded(Val::utf8_str(text), 0)
+    }
+
+    /// A list of items.
+    pub fn list(items: Vec<Item>) -> Self {
+        items.into_iter().collect()
+    }
+
+    /// An object. If a key occurs twice, the last value counts.
+    pub fn object(entries: impl IntoIterator<Item = (&'static str, Item)>) -> Self {
+        grow(OBJECT);
+        let mut fields = Fields::default();
+        let mut depth = 0;
+        for (name, item) in entries {
+            charge(1);
+            depth = depth.max(item.depth);
+            fields.insert(value::string(name), item.value);
+        }
+        Item::made(value::fields_of(fields), depth)
+    }
+}
+
+/// How deep a value nests.
+pub(crate) fn depth(value: &Val) -> u32 {
+    charge(1);
+    match value {
+        Val::Arr(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Val::Obj(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}

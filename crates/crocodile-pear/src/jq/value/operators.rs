@@ -1,0 +1,770 @@
+//! A value during evaluation, and the operators on it. Every operation is charged to the budget.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jaq_json::{Num, Val};
+
+pub use super::bounded::{Item, OBJECT};
+use super::budget::{self, charge, grow};
+use super::runtime_error::{Fault, fail, refuse};
+use crate::json::value::{self, Fields, kind};
+
+/// Largest integer, in bits: multiplication takes quadratic time.
+const BITS: u64 = 4096;
+
+/// Bytes of memory for one field: its key, its entry in the list, which grows by doubling, and its entry in the table.
+pub const FIELD: usize = 96;
+
+/// The largest index that may be set in a list, as in jq.
+const PLACES: f64 = 536_870_911.0;
+
+pub type ItemR = Result<Item, Fault>;
+
+/// Whether two values are the same: the same part of the same document, or equal scalars.
+pub fn identical(left: &Val, right: &Val) -> bool {
+    match (left, right) {
+        (Val::Null, Val::Null) => true,
+        (Val::Bool(left), Val::Bool(right)) => left == right,
+        (Val::Num(Num::Float(left)), Val::Num(Num::Float(right))) => left.to_bits() == right.to_bits(),
+        (Val::Num(left), Val::Num(right)) => left == right,
+        (Val::TStr(left), Val::TStr(right)) => left.as_ptr() == right.as_ptr() && left.len() == right.len(),
+        (Val::Arr(left), Val::Arr(right)) => Arc::ptr_eq(left, right),
+        (Val::Obj(left), Val::Obj(right)) => Arc::ptr_eq(left, right),
+        _ => false,
+    }
+}
+
+/// Whether two values are equal.
+pub fn same(left: &Val, right: &Val) -> bool {
+    charge(1);
+    match (left, right) {
+        (Val::Arr(left), Val::Arr(right)) => {
+            left.len() == right.len() && left.iter().zip(right.iter()).all(|(left, right)| same(left, right))
+        }
+        (Val::Obj(left), Val::Obj(right)) => {
+            let found = |(key, left)| right.get(key).is_some_and(|right| same(left, right));
+            left.len() == right.len() && left.iter().all(found)
+        }
+        // nan equals nothing, not even itself.
+        (Val::Num(left), Val::Num(right)) => !is_nan(left) && !is_nan(right) && left == right,
+        _ => scalars(left, right) == Ordering::Equal,
+    }
+}
+
+fn is_nan(number: &Num) -> bool {
+    matches!(number, Num::Float(number) if number.is_nan())
+}
+
+/// Compares in jq's order.
+pub fn compare(left: &Val, right: &Val) -> Ordering {
+    charge(1);
+    match (left, right) {
+        (Val::Arr(left), Val::Arr(right)) => {
+            let unequal = left.iter().zip(right.iter()).map(|(left, right)| compare(left, right)).find(|it| it.is_ne());
+            unequal.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        (Val::Obj(left), Val::Obj(right)) => objects(left, right),
+        _ => scalars(left, right),
+    }
+}
+
+/// Compares the keys first, then the values.
+fn objects(left: &Fields, right: &Fields) -> Ordering {
+    charge(8 * (left.len() + right.len()));
+    let (keys, others) = (sorted(left), sorted(right));
+    let values = || keys.iter().map(|key| compare(&left[key], &right[key])).find(|it| it.is_ne());
+    keys.cmp(&others).then_with(|| values().unwrap_or(Ordering::Equal))
+}
+
+/// The keys of an object, in order.
+pub fn sorted(fields: &Fields) -> Vec<Val> {
+    charge(4 * fields.len());
+    let mut keys: Vec<Val> = fields.keys().cloned().collect();
+    keys.sort();
+    keys
+}
+
+fn scalars(left: &Val, right: &Val) -> Ordering {
+    charge(length(left).min(length(right)) / 64);
+    match (left, right) {
+        (Val::Arr(_) | Val::Obj(_), _) | (_, Val::Arr(_) | Val::Obj(_)) => rank(left).cmp(&rank(right)),
+        _ => left.cmp(right),
+    }
+}
+
+fn rank(value: &Val) -> u8 {
+    match value {
+        Val::Null => 0,
+        Val::Bool(_) => 1,
+        Val::Num(_) => 2,
+        Val::BStr(_) | Val::TStr(_) => 3,
+        Val::Arr(_) => 4,
+        Val::Obj(_) => 5,
+    }
+}
+
+/// Length in bytes of a string, or of a literal, weighted by the cost of parsing; the number of items of a list or
+/// object.
+pub fn length(value: &Val) -> usize {
+    match value {
+        Val::BStr(text) | Val::TStr(text) => text.len(),
+        Val::Num(Num::Dec(literal)) => 8 * literal.len(),
+        Val::Num(Num::BigInt(number)) => number.bits() as usize,
+        Val::Arr(items) => items.len(),
+        Val::Obj(fields) => fields.len(),
+        _ => 0,
+    }
+}
+
+/// Charges the copy that changing a shared list or object needs.
+pub fn unshare(value: &Val) {
+    match value {
+        Val::Arr(items) if Arc::strong_count(items) > 1 => {
+            charge(1 + items.len() / 4);
+            grow(16 * items.len());
+        }
+        Val::Obj(fields) if Arc::strong_count(fields) > 1 => {
+            charge(1 + fields.len());
+            grow(OBJECT + FIELD * fields.len());
+        }
+        _ => charge(1),
+    }
+}
+
+impl From<bool> for Item {
+    fn from(truth: bool) -> Self {
+        Item::bounded(truth.into(), 0)
+    }
+}
+
+impl From<isize> for Item {
+    fn from(number: isize) -> Self {
+        Item::bounded(number.into(), 0)
+    }
+}
+
+impl From<usize> for Item {
+    fn from(number: usize) -> Self {
+        Item::bounded(number.into(), 0)
+    }
+}
+
+impl From<f64> for Item {
+    fn from(number: f64) -> Self {
+        // Keep integers as integers, so that their sums stay exact.
+        if number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0 {
+            return Item::bounded((number as isize).into(), 0);
+        }
+        Item::bounded(number.into(), 0)
+    }
+}
+
+impl From<String> for Item {
+    fn from(text: String) -> Self {
+        budget::text(text.len());
+        Item::bounded(Val::utf8_str(text), 0)
+    }
+}
+
+impl From<Vec<u8>> for Item {
+    fn from(text: Vec<u8>) -> Self {
+        budget::text(text.len());
+        Item::bounded(Val::utf8_str(text), 0)
+    }
+}
+
+impl From<&'static str> for Item {
+    fn from(text: &'static str) -> Self {
+        charge(1);
+        grow(48);
+        Item::bounded(Val::utf8_str(Bytes::from_static(text.as_bytes())), 0)
+    }
+}
+
+impl FromIterator<Item> for Item {
+    fn from_iter<I: IntoIterator<Item = Item>>(items: I) -> Self {
+        let mut depth = 0;
+        grow(48);
+        let plain = items.into_iter().map(|item| {
+            charge(1);
+            grow(24);
+            depth = depth.max(item.depth);
+            item.value
+        });
+        let list = value::list(plain.collect());
+        Item::made(list, depth)
+    }
+}
+
+/// A number as a machine float.
+pub fn float(number: &Num) -> f64 {
+    charge(length_of(number) / 64);
+    match number {
+        Num::Int(number) => *number as f64,
+        Num::Float(number) => *number,
+        Num::Dec(literal) => literal.parse().unwrap_or(f64::NAN),
+        large => match large.clone() * Num::Float(1.0) {
+            Num::Float(number) => number,
+            _ => f64::NAN,
+        },
+    }
+}
+
+fn length_of(number: &Num) -> usize {
+    match number {
+        Num::Dec(literal) => 8 * literal.len(),
+        Num::BigInt(number) => number.bits() as usize,
+        _ => 0,
+    }
+}
+
+/// `left + right`
+pub fn add(left: Item, right: Item) -> ItemR {
+    let depth = left.depth.max(right.depth);
+    match (left.value, right.value) {
+        (Val::Null, other) | (other, Val::Null) => {
+            charge(1);
+            Ok(Item::bounded(other, depth))
+        }
+        (Val::Num(left), Val::Num(right)) => {
+            charge(1 + (length_of(&left) + length_of(&right)) / 64);
+            Ok(Item::bounded(number(left + right), 0))
+        }
+        (Val::TStr(left), Val::TStr(right)) => {
+            budget::text(left.len() + right.len());
+            // Extends the left string in place if nobody else holds it.
+            let mut bytes = bytes::BytesMut::from(*left);
+            bytes.extend_from_slice(&right);
+            Ok(Item::bounded(Val::utf8_str(bytes), 0))
+        }
+        (Val::Arr(mut left), Val::Arr(right)) => {
+            unshare_list(&left);
+            charge(right.len());
+            grow(24 * right.len());
+            Arc::make_mut(&mut left).extend(right.iter().cloned());
+            Ok(Item::bounded(Val::Arr(left), depth))
+        }
+        (Val::Obj(left), Val::Obj(right)) => {
+            let mut left = Val::Obj(left);
+            unshare(&left);
+            charge(2 * right.len());
+            grow(FIELD * right.len());
+            if let Val::Obj(fields) = &mut left {
+                Arc::make_mut(fields).extend(right.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+            Ok(Item::bounded(left, depth))
+        }
+        (left, right) => refuse("^ and ^ cannot be added", &[&left, &right]),
+    }
+}
+
+fn unshare_list(items: &Arc<Vec<Val>>) {
+    if Arc::strong_count(items) > 1 {
+        charge(1 + items.len() / 4);
+        grow(16 * items.len());
+    } else {
+        charge(1);
+    }
+}
+
+/// A sum or product; integers stay integers.
+fn number(number: Num) -> Val {
+    match number {
+        Num::Float(number) => Item::from(number).value,
+        number => Val::Num(number),
+    }
+}
+
+/// `left - right`
+pub fn subtract(left: Item, right: Item) -> ItemR {
+    charge(1);
+    match (&left.value, &right.value) {
+        (Val::Num(one), Val::Num(other)) => {
+            charge((length_of(one) + length_of(other)) / 64);
+            Ok(Item::bounded(number(one.clone() - other.clone()), 0))
+        }
+        (Val::Arr(items), Val::Arr(others)) => {
+            // nan equals nothing.
+            let mut sorted: Vec<&Val> = others.iter().filter(|item| same(item, item)).collect();
+            sorted.sort_by(|left, right| compare(left, right));
+            let kept =
+                |item: &&Val| sorted.binary_search_by(|other| compare(other, item)).is_err() || !same(item, item);
+            Ok(items.iter().filter(kept).map(|item| left.part(item.clone())).collect())
+        }
+        (left, right) => refuse("^ and ^ cannot be subtracted", &[left, right]),
+    }
+}
+
+/// `left * right`
+pub fn multiply(left: Item, right: Item) -> ItemR {
+    let depth = left.depth.max(right.depth);
+    charge(1);
+    match (&left.value, &right.value) {
+        (Val::TStr(text), Val::Num(times)) | (Val::Num(times), Val::TStr(text)) => repeat(text, float(times)),
+        (Val::Num(left), Val::Num(right)) => {
+            let bits = bits(left) + bits(right);
+            if bits > BITS {
+                return fail("the number becomes too large");
+            }
+            charge((bits as usize + length_of(left) + length_of(right)) / 64);
+            Ok(Item::bounded(number(left.clone() * right.clone()), 0))
+        }
+        (Val::Obj(_), Val::Obj(other)) => {
+            let mut merged = left.value.clone();
+            drop(left.value);
+            merge(&mut merged, other);
+            Ok(Item::bounded(merged, depth))
+        }
+        (left, right) => refuse("^ and ^ cannot be multiplied", &[left, right]),
+    }
+}
+
+fn repeat(text: &Bytes, times: f64) -> ItemR {
+    if times < 0.0 || times.is_nan() {
+        return Ok(Item::null());
+    }
+    let length = (text.len() as f64 * times.trunc()).min(2e9) as usize;
+    if length >= 1 << 30 {
+        return fail("Repeat string result too long");
+    }
+    budget::text(length);
+    let times = if text.is_empty() { 0 } else { length / text.len() };
+    Ok(Item::bounded(Val::utf8_str(text.repeat(times)), 0))
+}
+
+/// Merges the fields of one object into another, and recursively the objects in them.
+fn merge(left: &mut Val, right: &Fields) {
+    unshare(left);
+    let Val::Obj(fields) = left else { return };
+    let fields = Arc::make_mut(fields);
+    for (key, value) in right {
+        charge(2);
+        grow(FIELD);
+        match (fields.get_mut(key), value) {
+            (Some(inner @ Val::Obj(_)), Val::Obj(value)) => merge(inner, value),
+            (Some(inner), value) => *inner = value.clone(),
+            (None, value) => drop(fields.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+fn bits(number: &Num) -> u64 {
+    match number {
+        Num::Int(number) => u64::from(isize::BITS - number.unsigned_abs().leading_zeros()),
+        Num::BigInt(number) => number.bits(),
+        _ => 0,
+    }
+}
+
+/// `left / right`
+pub fn divide(left: Item, right: Item) -> ItemR {
+    charge(1 + (length(&left.value) + length(&right.value)) / 64);
+    match (&left.value, &right.value) {
+        (Val::Num(one), Val::Num(other)) => {
+            let divisor = float(other);
+            if divisor == 0.0 {
+                return refuse("^ and ^ cannot be divided because the divisor is zero", &[&left.value, &right.value]);
+            }
+            // Integers that divide without a remainder stay exact.
+            if let (Num::Int(one), Num::Int(other)) = (one, other)
+                && let (Some(0), Some(whole)) = (one.checked_rem(*other), one.checked_div(*other))
+            {
+                return Ok(whole.into());
+            }
+            Ok((float(one) / divisor).into())
+        }
+        (Val::TStr(text), Val::TStr(separator)) => Ok(split(text, separator)),
+        (left, right) => refuse("^ and ^ cannot be divided", &[left, right]),
+    }
+}
+
+/// `left % right`: both are truncated to integers.
+pub fn remainder(left: Item, right: Item) -> ItemR {
+    charge(1 + (length(&left.value) + length(&right.value)) / 64);
+    match (&left.value, &right.value) {
+        (Val::Num(one), Val::Num(other)) => {
+            if is_nan(one) || is_nan(other) {
+                return Ok(f64::NAN.into());
+            }
+            match (one, other) {
+                (_, other) if whole(other) == 0 => refuse(
+                    "^ and ^ cannot be divided (remainder) because the divisor is zero",
+                    &[&left.value, &right.value],
+                ),
+                (one, other) => Ok((whole(one).checked_rem(whole(other)).unwrap_or(0) as isize).into()),
+            }
+        }
+        (left, right) => refuse("^ and ^ cannot be divided (remainder)", &[left, right]),
+    }
+}
+
+/// A number truncated to a machine integer.
+fn whole(number: &Num) -> i64 {
+    match number {
+        Num::Int(number) => *number as i64,
+        other => float(other) as i64,
+    }
+}
+
+/// `-x`
+pub fn negate(item: Item) -> ItemR {
+    charge(1 + length(&item.value) / 64);
+    match item.value {
+        Val::Num(Num::Int(0)) => Ok(item),
+        Val::Num(number) => Ok(Item::bounded(Val::Num(-number), 0)),
+        other => refuse("^ cannot be negated", &[&other]),
+    }
+}
+
+/// The parts of a text between separators.
+pub fn split(text: &Bytes, separator: &[u8]) -> Item {
+    pieces(text, separator).map(|piece| Item::text(text.slice_ref(piece))).collect()
+}
+
+/// The parts of a text; its characters if the separator is empty.
+fn pieces<'a>(text: &'a [u8], separator: &'a [u8]) -> Box<dyn Iterator<Item = &'a [u8]> + 'a> {
+    if text.is_empty() {
+        return Box::new(std::iter::empty());
+    }
+    if separator.is_empty() {
+        return Box::new(text.split_inclusive_characters());
+    }
+    let finder = memchr::memmem::find_iter(text, separator).map(Some).chain([None]);
+    let length = separator.len();
+    Box::new(finder.scan(0, move |start, found| {
+        let piece = &text[*start..found.unwrap_or(text.len())];
+        *start = found.map_or(text.len(), |at| at + length);
+        Some(piece)
+    }))
+}
+
+/// Splits bytes where characters begin.
+trait Characters {
+    fn split_inclusive_characters(&self) -> impl Iterator<Item = &[u8]>;
+}
+
+impl Characters for [u8] {
+    fn split_inclusive_characters(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self;
+        std::iter::from_fn(move || {
+            let (_, tail) = rest.split_first()?;
+            let length = 1 + tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+            let (piece, after) = rest.split_at(length);
+            rest = after;
+            Some(piece)
+        })
+    }
+}
+
+/// The number of characters in a text.
+pub fn characters(text: &[u8]) -> usize {
+    charge(text.len() / 64);
+    text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+/// An index into a list. A negative one counts from the end; fractions are truncated.
+pub fn place(index: &Num, length: usize) -> Option<usize> {
+    let index = match index {
+        Num::Int(index) => *index,
+        other => {
+            let index = float(other);
+            if index.is_nan() {
+                return None;
+            }
+            index as isize
+        }
+    };
+    usize::try_from(index).ok().or_else(|| length.checked_sub(index.unsigned_abs()))
+}
+
+/// The bounds of a slice of a list of this length: the start is rounded down, the end up.
+pub fn bounds(from: &Val, to: &Val, length: usize) -> Result<(usize, usize), Fault> {
+    let number = |value: &Val, default: f64| match value {
+        Val::Null => Ok(default),
+        Val::Num(number) => Ok(float(number)),
+        _ => fail("Array/string slice indices must be integers"),
+    };
+    let all = length as f64;
+    let (mut start, mut end) = (number(from, 0.0)?, number(to, all)?);
+    if start.is_nan() {
+        start = 0.0;
+    }
+    if end.is_nan() {
+        end = all;
+    }
+    if start < 0.0 {
+        start += all;
+    }
+    let start = start.clamp(0.0, all) as usize;
+    if end < 0.0 {
+        end += all;
+    }
+    let end = if end < 0.0 { start } else { end.ceil().min(all) as usize };
+    Ok((start, end.max(start)))
+}
+
+/// The start and end of a slice, from the object that represents it.
+pub fn range(slice: &Fields, length: usize) -> Result<(usize, usize), Fault> {
+    let (from, to) = ends(slice)?;
+    bounds(from, to, length)
+}
+
+fn ends(slice: &Fields) -> Result<(&Val, &Val), Fault> {
+    match (slice.get(&value::string("start")), slice.get(&value::string("end"))) {
+        (Some(from), Some(to)) => Ok((from, to)),
+        _ => fail("Array/string slice indices must be integers"),
+    }
+}
+
+/// The object that represents a slice in a path.
+pub fn slice_key(from: Val, to: Val) -> Val {
+    grow(OBJECT);
+    value::object([("start", from), ("end", to)])
+}
+
+/// `.[key]`
+pub fn index(item: &Item, key: &Val) -> ItemR {
+    charge(1);
+    match (&item.value, key) {
+        (Val::Obj(fields), Val::TStr(name)) => {
+            charge(name.len() / 64);
+            Ok(item.part(fields.get(key).cloned().unwrap_or_default()))
+        }
+        (Val::Arr(items), Val::Num(number)) => {
+            let found = place(number, items.len()).and_then(|at| items.get(at)).cloned();
+            Ok(item.part(found.unwrap_or_default()))
+        }
+        (Val::Arr(items), Val::Arr(wanted)) => Ok(windows(items, wanted)),
+        (Val::Null, Val::TStr(_) | Val::Num(_) | Val::Obj(_)) => Ok(Item::null()),
+        (Val::Arr(_) | Val::TStr(_), Val::Obj(slice)) => {
+            let (from, to) = ends(slice)?;
+            self::slice(item, from, to)
+        }
+        (value, key) => Err(super::runtime_error::misfit(value, key)),
+    }
+}
+
+/// `.[from:to]`
+pub fn slice(item: &Item, from: &Val, to: &Val) -> ItemR {
+    charge(1);
+    match &item.value {
+        Val::Null => Ok(Item::null()),
+        Val::Arr(items) => {
+            let (start, end) = bounds(from, to, items.len())?;
+            charge(end - start);
+            grow(16 * (end - start));
+            Ok(Item::bounded(value::list(items[start..end].to_vec()), item.depth))
+        }
+        Val::TStr(text) => {
+            charge(text.len() / 16);
+            let (start, end) = bounds(from, to, characters(text))?;
+            Ok(Item::text(text.slice_ref(cut(text, start, end))))
+        }
+        other => Err(super::runtime_error::misfit(other, &slice_key(from.clone(), to.clone()))),
+    }
+}
+
+/// The characters of a text from one index to another.
+fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
+    if text.is_ascii() {
+        return &text[start..end];
+    }
+    let mut starts = text.iter().enumerate().filter(|(_, byte)| **byte & 0xc0 != 0x80).map(|(at, _)| at);
+    let from = starts.nth(start).unwrap_or(text.len());
+    let to = match end.checked_sub(start + 1) {
+        None => from,
+        Some(more) => starts.nth(more).unwrap_or(text.len()),
+    };
+    &text[from..to.max(from)]
+}
+
+/// The positions where a list occurs within another.
+pub fn windows(items: &[Val], wanted: &[Val]) -> Item {
+    if wanted.is_empty() {
+        return Item::list(Vec::new());
+    }
+    let last = items.len().checked_sub(wanted.len());
+    let starts = last.map_or(0..0, |last| 0..last + 1);
+    let found = |at: &usize| items[*at..].iter().zip(wanted).all(|(item, wanted)| same(item, wanted));
+    starts.filter(found).map(Item::from).collect()
+}
+
+/// The items of a list or the values of an object, with their keys.
+pub fn children(item: &Item) -> Result<impl Iterator<Item = (Val, Item)> + use<>, Fault> {
+    let depth = item.depth.saturating_sub(1);
+    let (list, fields) = match &item.value {
+        Val::Arr(items) => (Some(items.clone()), None),
+        Val::Obj(fields) => (None, Some(fields.clone())),
+        other => return refuse("Cannot iterate over ^", &[other]),
+    };
+    let length = length(&item.value);
+    Ok((0..length).map_while(move |at| {
+        charge(1);
+        if let Some(items) = &list {
+            return Some((Val::from(at), Item::bounded(items.get(at)?.clone(), depth)));
+        }
+        let (key, value) = fields.as_ref()?.get_index(at)?;
+        Some((key.clone(), Item::bounded(value.clone(), depth)))
+    }))
+}
+
+/// Sets a part. On null it makes a list or object.
+pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
+    let depth = item.depth.max(new.depth + 1);
+    let mut value = item.value;
+    unshare(&value);
+    if let Val::Null = value {
+        value = match key {
+            Val::TStr(_) => value::fields_of(Fields::default()),
+            Val::Num(_) | Val::Obj(_) => value::list(Vec::new()),
+            _ => Val::Null,
+        };
+    }
+    match (&mut value, key) {
+        (Val::Obj(fields), Val::TStr(_)) => {
+            grow(FIELD);
+            Arc::make_mut(fields).insert(key.clone(), new.value);
+        }
+        (Val::Arr(items), Val::Num(number)) => {
+            let at = slot(number, items.len())?;
+            let items = Arc::make_mut(items);
+            if at >= items.len() {
+                charge(at - items.len());
+                grow((at + 1 - items.len()).saturating_mul(16));
+                items.resize(at + 1, Val::Null);
+            }
+            items[at] = new.value;
+        }
+        (Val::Arr(items), Val::Obj(slice)) => {
+            let (start, end) = range(slice, items.len())?;
+            let Val::Arr(inserted) = &new.value else {
+                return fail("A slice of an array can only be assigned another array");
+            };
+            charge(items.len() / 4 + inserted.len());
+            grow(16 * inserted.len());
+            Arc::make_mut(items).splice(start..end, inserted.iter().cloned());
+        }
+        (Val::TStr(_), Val::Obj(_)) => return fail("Cannot update string slices"),
+        (value, key) => {
+            return fail(format!("Cannot update field at {} index of {}", kind(key), kind(value)));
+        }
+    }
+    Ok(Item::made(value, depth.saturating_sub(1)))
+}
+
+fn slot(number: &Num, length: usize) -> Result<usize, Fault> {
+    let wanted = float(number);
+    if wanted.is_nan() {
+        return fail("Cannot set array element at NaN index");
+    }
+    if wanted > PLACES {
+        return fail("Array index too large");
+    }
+    match place(number, length) {
+        Some(at) => Ok(at),
+        None => fail("Out of bounds negative array index"),
+    }
+}
+
+/// Takes a part out and leaves null, so that the part can be changed in place.
+pub fn take(item: &mut Item, key: &Val) -> ItemR {
+    let inner = item.depth.saturating_sub(1);
+    match (&mut item.value, key) {
+        (Val::Obj(fields), Val::TStr(_)) if Arc::strong_count(fields) == 1 => {
+            charge(1);
+            let found = Arc::make_mut(fields).get_mut(key).map(std::mem::take);
+            Ok(Item::bounded(found.unwrap_or_default(), inner))
+        }
+        (Val::Arr(items), Val::Num(number)) if Arc::strong_count(items) == 1 => {
+            charge(1);
+            let at = place(number, items.len());
+            let found = at.and_then(|at| Arc::make_mut(items).get_mut(at)).map(std::mem::take);
+            Ok(Item::bounded(found.unwrap_or_default(), inner))
+        }
+        _ => index(item, key),
+    }
+}
+
+/// The JSON of a value, as a string.
+pub fn written(value: &Val) -> Item {
+    let canonical = canonical(value);
+    let mut out = Vec::new();
+    match crate::json::write_within(canonical.as_ref().unwrap_or(value), budget::room(), &mut out) {
+        Ok(()) => {
+            // Writing it cost far more than copying it.
+            charge(out.len() / 8);
+            Item::from(out)
+        }
+        Err(_) => budget::exhaust("the expression makes more text than its budget"),
+    }
+}
+
+/// The value with jq's form of each number literal (`1E+2` for `1e2`); `None` if all literals have it already.
+fn canonical(value: &Val) -> Option<Val> {
+    charge(1);
+    match value {
+        Val::Num(Num::Dec(literal)) => {
+            charge(literal.len());
+            let text = literal_form(literal)?;
+            (text != **literal).then(|| Val::Num(Num::Dec(text.into())))
+        }
+        Val::Arr(items) => {
+            let found = items.iter().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)));
+            let (at, first) = found?;
+            grow(16 * items.len());
+            let rest = items[at + 1..].iter().map(|item| canonical(item).unwrap_or_else(|| item.clone()));
+            Some(value::list(items[..at].iter().cloned().chain([first]).chain(rest).collect()))
+        }
+        Val::Obj(fields) => {
+            let (at, first) = fields.values().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)))?;
+            grow(OBJECT + FIELD * fields.len());
+            let mut fields = (**fields).clone();
+            fields[at] = first;
+            fields.values_mut().skip(at + 1).for_each(|item| {
+                if let Some(canonical) = canonical(item) {
+                    *item = canonical;
+                }
+            });
+            Some(value::fields_of(fields))
+        }
+        _ => None,
+    }
+}
+
+/// A number in the form of the General Decimal Arithmetic Specification (to-scientific-string); `None` if its exponent
+/// is out of range.
+fn literal_form(literal: &str) -> Option<String> {
+    let (sign, number) = literal.strip_prefix('-').map_or(("", literal), |number| ("-", number));
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent: i64 = exponent.parse().ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{fraction}");
+    let coefficient = all.trim_start_matches('0');
+    let coefficient = if coefficient.is_empty() { "0" } else { coefficient };
+    let exponent = exponent.checked_sub(fraction.len() as i64)?;
+    let count = coefficient.len() as i64;
+    let adjusted = exponent.checked_add(count - 1)?;
+    if exponent > 0 || adjusted < -6 {
+        let (first, rest) = coefficient.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let power = if adjusted < 0 { "" } else { "+" };
+        return Some(format!("{sign}{first}{point}{rest}E{power}{adjusted}"));
+    }
+    if exponent == 0 {
+        return Some(format!("{sign}{coefficient}"));
+    }
+    let behind = exponent.unsigned_abs() as usize;
+    let padded = format!("{coefficient:0>width$}", width = behind + 1);
+    let (whole, fraction) = padded.split_at(padded.len() - behind);
+    Some(format!("{sign}{whole}.{fraction}"))
+}
+
+/// A string unchanged, any other value as its JSON.
+pub fn string(item: Item) -> Item {
+    match item.value {
+        Val::TStr(_) => item,
+        other => written(&other),
+    }
+}

@@ -1,0 +1,198 @@
+//! The body of an answer: bytes in memory, bytes that still have to arrive, or a value.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http_body::Frame;
+
+use super::side_channel::Tunnel;
+use crate::error::{Error, Kind};
+use crate::json::value::Value;
+use crate::json::{self, Data, Raw};
+
+/// A body that is pulled: the reader polls for the next chunk, and nothing is read before that. Dropping it cancels the
+/// source behind it.
+pub type Pulled = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Error> + Send>>;
+
+/// The body of an answer.
+pub enum Body {
+    /// Bytes in memory; empty for an answer without a body.
+    Bytes(Bytes),
+    /// Bytes that still have to arrive.
+    Pulled(Pulled),
+    /// A value that a step made. It is sent as JSON.
+    Value(Value),
+    /// JSON that a step made or checked.
+    Json(Raw),
+    /// No body: the connection speaks another protocol from here on (101).
+    Tunnel(Tunnel),
+}
+
+impl From<Data> for Body {
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Value(value) => Body::Value(value),
+            Data::Json(raw) => Body::Json(raw),
+        }
+    }
+}
+
+impl Body {
+    /// A body without bytes.
+    pub fn empty() -> Self {
+        Body::Bytes(Bytes::new())
+    }
+
+    /// The number of bytes, if it is known before the body is pulled.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Body::Bytes(bytes) => Some(bytes.len() as u64),
+            Body::Json(raw) => Some(raw.bytes().len() as u64),
+            Body::Pulled(body) => body.size_hint().exact(),
+            Body::Value(_) | Body::Tunnel(_) => None,
+        }
+    }
+
+    /// Whether the body is known to have no bytes, or none left.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Body::Bytes(bytes) => bytes.is_empty(),
+            Body::Pulled(body) => body.is_end_stream(),
+            Body::Tunnel(_) => true,
+            Body::Value(_) | Body::Json(_) => false,
+        }
+    }
+
+    /// The whole body as bytes, at most `bound` of them; a value is written as JSON.
+    ///
+    /// # Errors
+    /// `Oversized` if the body is larger than `bound`, and any error that ends the body early.
+    pub async fn collect(self, bound: usize) -> Result<Bytes, Error> {
+        match self {
+            Body::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
+            Body::Bytes(bytes) => Ok(bytes),
+            Body::Value(value) => json::to_bytes(&value),
+            Body::Json(raw) => bounded(raw.bytes().clone(), bound),
+            Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
+            Body::Pulled(body) => collect(body, bound).await,
+        }
+    }
+
+    /// The same body as one to pull.
+    pub fn into_pulled(self) -> Result<Pulled, Error> {
+        match self {
+            Body::Pulled(body) => Ok(body),
+            Body::Bytes(bytes) => Ok(Box::pin(Whole(Some(bytes)))),
+            Body::Json(raw) => Ok(Box::pin(Whole::new(raw.bytes().clone()))),
+            Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
+            Body::Value(value) => Ok(Box::pin(Whole(Some(json::to_bytes(&value)?)))),
+        }
+    }
+}
+
+/// Bytes of a body that are read before other requests on this core get their turn: about a quarter of a millisecond.
+const TURN: usize = 256 << 10;
+
+/// The whole of a pulled body. The usual body is one chunk, which is passed on without a copy.
+async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
+    if body.size_hint().lower() > bound as u64 {
+        return Err(oversized(bound));
+    }
+    let Some(first) = data(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
+    let Some(second) = data(&mut body).await.transpose()? else { return bounded(first, bound) };
+    let mut whole = BytesMut::from(first);
+    let known = usize::try_from(body.size_hint().lower()).unwrap_or(0).saturating_add(second.len());
+    whole.reserve(known.min(bound.saturating_sub(whole.len())));
+    whole.extend_from_slice(&second);
+    // The chunks so far, so that a large body of unknown length is not copied while it grows.
+    let (mut before, mut length, mut turn) = (Vec::new(), whole.len(), TURN);
+    while let Some(chunk) = data(&mut body).await.transpose()? {
+        if whole.len() >= TURN && whole.len() + chunk.len() > whole.capacity() {
+            before.push(std::mem::replace(&mut whole, BytesMut::with_capacity(TURN)));
+        }
+        whole.extend_from_slice(&chunk);
+        length += chunk.len();
+        // A nearby upstream sends faster than this reads, so the loop would never yield.
+        if length > turn {
+            turn = length + TURN;
+            tokio::task::yield_now().await;
+        }
+        if length > bound {
+            return Err(oversized(bound));
+        }
+    }
+    if before.is_empty() {
+        return bounded(whole.freeze(), bound);
+    }
+    before.push(whole);
+    join(before, length).await
+}
+
+async fn join(parts: Vec<BytesMut>, length: usize) -> Result<Bytes, Error> {
+    let mut whole = BytesMut::with_capacity(length);
+    for part in parts {
+        whole.extend_from_slice(&part);
+        tokio::task::yield_now().await;
+    }
+    Ok(whole.freeze())
+}
+
+fn bounded(bytes: Bytes, bound: usize) -> Result<Bytes, Error> {
+    if bytes.len() > bound { Err(oversized(bound)) } else { Ok(bytes) }
+}
+
+fn oversized(bound: usize) -> Error {
+    Error::new(Kind::Oversized, format!("the body is larger than {bound} bytes"))
+}
+
+/// The next data of a body, without its trailers.
+pub async fn data(body: &mut Pulled) -> Option<Result<Bytes, Error>> {
+    poll_fn(|cx| poll_data(body, cx)).await
+}
+
+/// Polls for the next data of a body.
+pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+    loop {
+        if body.is_end_stream() {
+            return Poll::Ready(None);
+        }
+        match std::task::ready!(body.as_mut().poll_frame(cx)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+            }
+        }
+    }
+}
+
+/// Bytes in memory as a body to pull.
+pub struct Whole(Option<Bytes>);
+
+impl Whole {
+    /// A body of these bytes.
+    pub fn new(bytes: Bytes) -> Self {
+        Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Poll::Ready(self.0.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}

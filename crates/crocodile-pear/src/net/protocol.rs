@@ -1,0 +1,33 @@
+//! Which versions of HTTP are spoken with a server.
+
+crate::choice! {
+    /// The version of HTTP to use.
+    pub enum Protocol {
+        /// With TLS, the version that the upstream chooses; otherwise HTTP/1.1.
+        Auto = "auto",
+        /// HTTP/1.1.
+        Http1 = "http1",
+        /// HTTP/2; without TLS, with prior knowledge.
+        Http2 = "http2",
+    }
+}
+
+impl Protocol {
+    /// What is offered by ALPN, the preferred version first.
+    pub(crate) fn offers(self) -> &'static [&'static [u8]] {
+        match self {
+            Protocol::Auto => &[b"h2", b"http/1.1"],
+            Protocol::Http1 => &[b"http/1.1"],
+            Protocol::Http2 => &[b"h2"],
+        }
+    }
+}
+
+/// Which versions of HTTP a connection is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// Those of the configuration.
+    All,
+    /// HTTP/1.1 alone.
+    Http1,
+}

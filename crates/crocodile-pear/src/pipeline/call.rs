@@ -1,0 +1,28 @@
+//! What the steps share that call upstreams and databases: a call and a statement, as they are written and ready to be
+//! made; a call alone or for several values together.
+
+mod batch;
+mod collect;
+mod compile;
+mod detach;
+mod fan;
+mod fields;
+mod rewrite;
+mod source;
+mod sql;
+mod statement;
+mod terms;
+pub(crate) mod upstream_call;
+mod written;
+
+pub(crate) use self::batch::Asking;
+pub(crate) use self::collect::{Collector, Coming, seated};
+pub(crate) use self::compile::{fixed_method, headers};
+pub(crate) use self::detach::Detach;
+pub(crate) use self::fan::FanOut;
+pub(crate) use self::source::AnswerSource;
+pub use self::sql::{Sql, StatementSpec};
+pub(crate) use self::statement::ReadyStatement;
+pub(crate) use self::upstream_call::{Calling, StepInput};
+pub(crate) use self::written::is_written;
+pub use self::written::{Batch, Request};

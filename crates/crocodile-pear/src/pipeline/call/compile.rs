@@ -1,0 +1,221 @@
+//! A call as it is written becomes one that can be made.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::Method;
+use http::header::HeaderName;
+
+use super::detach::Detach;
+use super::rewrite::Rewrite;
+use super::terms::{Terms, Written};
+use super::upstream_call::{Calling, Sent, Verb};
+use super::written::{CLIENT, Request, is_written};
+use crate::config::spec::{Entries, Located, Timeout};
+use crate::jq::Filter;
+use crate::pipeline::step::status::Rules;
+use crate::pipeline::step::{Compile, Shape, StreamSpec};
+use crate::template::{Template, TemplateKind, hidden};
+use crate::upstream::{NEVER_FOUND, RewriteSpec, TRACED, TimeoutSpec, Timeouts, Upstream, is_new};
+
+impl Request {
+    /// The call itself, without `for_each`; `each`: its `.` is a value of `for_each`.
+    pub(crate) fn calling(self, step: Cow<'static, str>, cx: &mut Compile<'_>, each: bool) -> Option<Calling> {
+        if self.batch.is_some() {
+            let remedy = "give the values with `for_each`, or put this call into a `follow` as its `request`";
+            cx.problems.error::<()>(self.path.span, "a `batch` without values to ask for", remedy);
+            cx.flow.item = true;
+        }
+        if is_written(self.limit.span) && self.for_each.is_none() {
+            let remedy = "leave it out: this is one call";
+            cx.problems.error::<()>(self.limit.span, "`limit` without `for_each`", remedy);
+        }
+        let upstream = cx.upstream(&self.to);
+        let (path, client_query) = self.target();
+        let starts_right = path.value.starts_with('/');
+        if !starts_right {
+            let remedy = "begin it with `/`; the upstream's own path stands before it";
+            cx.problems.error::<()>(path.span, "a path begins with `/`", remedy);
+        }
+        let target = cx.template(&path, TemplateKind::Target);
+        let own = cx.flow.first && !each && self.detach.is_none();
+        let detached = self.check_detached(cx);
+        let method = method(&self, own, cx);
+        self.note_taken(own, cx);
+        let keeps = upstream.as_ref().is_some_and(|upstream| upstream.keeps());
+        let headers = headers(self.headers.as_ref(), keeps, cx);
+        let body = body(&self, own, cx);
+        let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
+        let otherwise = cx.literal(self.otherwise.as_ref());
+        let rewritten = self.rewritten(own && !cx.ahead.follows, upstream.as_deref(), cx);
+        let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
+        let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
+        detached?;
+        let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value().into()), on_status?);
+        let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
+        let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
+        let filters: Vec<&Filter> = templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
+        let evaluates = !filters.is_empty() || when.is_some();
+        let written = Written { step, when, otherwise, max_body: self.max_body.value.bytes(), hidden: hidden(&path) };
+        let terms = Terms::new(written, filters, cx);
+        let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
+        let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
+        Some(Calling {
+            terms,
+            upstream,
+            target,
+            client_query,
+            own,
+            method,
+            headers,
+            rewrite,
+            inner: !own || is_read && rewritten,
+            body,
+            timeouts,
+            on_status,
+            evaluates,
+            notes_base: cx.ahead.follows,
+            asked: cx.found.asked.clone(),
+            is_read,
+            detach: self.detach.as_ref().map(Detach::new),
+        })
+        .filter(|_| starts_right)
+    }
+
+    /// Refuses what a detached call cannot have: nobody uses its answer.
+    fn check_detached(&self, cx: &mut Compile<'_>) -> Option<()> {
+        if self.detach.is_none() {
+            return Some(());
+        }
+        let otherwise = self.otherwise.as_ref().map(|written| ("otherwise", written.span));
+        let batch = self.batch.as_ref().map(|_| ("batch", self.path.span));
+        let on_status = self.on_status.as_ref().map(|_| ("on_status", self.path.span));
+        let mut sound = Some(());
+        for (name, place) in [otherwise, on_status, batch].into_iter().flatten() {
+            let message = format!("`{name}` beside `detach`: nothing uses the answer of such a call");
+            sound = cx.problems.error(place, message, format!("leave out `{name}`"));
+        }
+        sound
+    }
+
+    /// Notes which parts of the client's request this call takes.
+    fn note_taken(&self, own: bool, cx: &mut Compile<'_>) {
+        let method = self.method.as_ref().map(Located::as_str);
+        let same = method.is_none() || method == Some(CLIENT) || method == cx.known.route.method.map(Method::as_str);
+        let taken = &mut cx.found.taken_parts;
+        let streams = own && (self.sends_clients() || (self.body.is_none() && same));
+        if streams {
+            taken.streams.push(self.to.value.clone());
+        } else if self.sends_clients() {
+            taken.copies.push(self.to.value.clone());
+        }
+        taken.method |= same && (own && self.body.is_none() || self.sends_clients() || method == Some(CLIENT));
+        taken.turns_to_get |= method.is_none() && self.body.is_none() && !own;
+        let usually_has_one = matches!(method, Some("POST" | "PUT" | "PATCH"));
+        if usually_has_one && self.body.is_none() && !streams {
+            taken.bodiless = taken.bodiless.or(self.method.as_ref().map(|method| method.span));
+        }
+    }
+
+    /// Whether fields of its answers that point into the upstream point to the gateway instead.
+    fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
+        match &self.rewrite {
+            Some(written) if !handed_on => {
+                let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";
+                cx.problems.error::<()>(written.span, "`rewrite` needs an answer that is passed through", remedy);
+                false
+            }
+            Some(written) => written.value == RewriteSpec::On,
+            None => handed_on && upstream.is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On),
+        }
+    }
+}
+
+/// The times of a call, where they are not the upstream's. One that streams may rest and go on, unless the call itself says how
+/// long.
+fn timeouts(written: Option<&TimeoutSpec>, upstream: &Timeouts, streams: bool) -> Option<Timeouts> {
+    let usual = match streams {
+        true => Timeouts { idle: Timeout::Never, call: Timeout::Never, ..upstream.clone() },
+        false => upstream.clone(),
+    };
+    written.map(|written| written.over(&usual)).or_else(|| streams.then_some(usual))
+}
+
+fn method(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Verb> {
+    let Some(written) = &spec.method else {
+        return Some(match &spec.body {
+            Some(_) if spec.sends_clients() => Verb::Clients,
+            Some(_) => Verb::Fixed(Method::POST),
+            None if own => Verb::Clients,
+            None => Verb::Fixed(Method::GET),
+        });
+    };
+    if written.value == CLIENT {
+        return Some(Verb::Clients);
+    }
+    fixed_method(written, cx).map(Verb::Fixed)
+}
+
+/// A method that calls can have.
+pub(crate) fn fixed_method(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Method> {
+    match Method::from_bytes(written.value.as_bytes()) {
+        Ok(method) if written.value.bytes().all(|byte| byte.is_ascii_uppercase()) && method != Method::CONNECT => {
+            Some(method)
+        }
+        _ => cx.problems.error(
+            written.span,
+            format!("`{written}` is not a method for a call"),
+            "write GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, in capitals, or `client` for the client's own",
+        ),
+    }
+}
+
+/// The header fields that a call sets.
+pub(crate) fn headers(
+    written: Option<&Entries<Located<String>>>,
+    keeps: bool,
+    cx: &mut Compile<'_>,
+) -> Option<Vec<(HeaderName, Template)>> {
+    let mut headers = Some(Vec::new());
+    for (name, (span, text)) in written.into_iter().flatten() {
+        let template = cx.template(text, TemplateKind::Field);
+        if keeps && template.as_ref().is_some_and(is_new) {
+            cx.problems.warning(text.at(0, text.value.len()), NEVER_FOUND, TRACED);
+        }
+        let parsed = HeaderName::from_bytes(name.as_bytes()).ok().filter(crate::http::http1::fields::may_send);
+        if parsed.is_none() {
+            let remedy = "names are of letters, digits and `-`; framing and hop-by-hop fields are the gateway's own";
+            cx.problems.error::<()>(*span, format!("`{name}` cannot be set as a header field"), remedy);
+        }
+        headers = match (headers, parsed, template) {
+            (Some(mut headers), Some(name), Some(template)) => {
+                headers.push((name, template));
+                Some(headers)
+            }
+            _ => None,
+        };
+    }
+    headers
+}
+
+fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
+    if spec.sends_clients() {
+        return Some(if own { Sent::Clients } else { Sent::Copy });
+    }
+    if let Some(expression) = &spec.body {
+        return cx.filter(expression).map(|filter| Sent::Made(Box::new(filter)));
+    }
+    let method = spec.method.as_ref().map(Located::as_str);
+    if own && (method.is_none() || method == cx.known.route.method.map(Method::as_str)) {
+        return Some(Sent::Clients);
+    }
+    Some(Sent::Nothing)
+}
+
+fn body_filter(body: &Sent) -> Option<&Filter> {
+    match body {
+        Sent::Made(filter) => Some(filter),
+        Sent::Nothing | Sent::Clients | Sent::Copy => None,
+    }
+}

@@ -1,0 +1,289 @@
+//! What moves through a pipeline: producers. Each has a head and a body of bytes or of a value, which is pulled on
+//! demand.
+
+mod interleave;
+mod order;
+
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::{BoxFuture, Either};
+use futures_util::stream::{BoxStream, FuturesOrdered, FuturesUnordered, Stream};
+
+use crate::error::Error;
+
+use crate::message::answer::Answer;
+
+pub use self::interleave::{Interleave, interleave};
+
+pub use self::order::Order;
+
+/// The result of a producer: an answer, a failure, or nothing (a step dropped the item).
+pub type Outcome = Option<Result<Answer, Error>>;
+
+/// One response that is still to come. It is consumed once; dropping it cancels the call behind it.
+pub struct Producer {
+    /// The number of this producer within the request, from 0; for logs.
+    pub id: u32,
+    /// The name that `requests` gave it.
+    pub name: Option<Arc<str>>,
+    /// Resolves when the head is there.
+    pub outcome: Awaited,
+}
+
+/// The outcome of a producer. An outcome that is ready needs no box.
+pub enum Awaited {
+    /// Ready; nothing after it was taken.
+    Here(Outcome),
+    /// Not ready yet.
+    Later(BoxFuture<'static, Outcome>),
+}
+
+impl Awaited {
+    /// An outcome that is not ready yet.
+    pub fn later(outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        Awaited::Later(Box::pin(outcome))
+    }
+}
+
+impl Future for Awaited {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        match &mut *self {
+            Awaited::Here(outcome) => Poll::Ready(outcome.take()),
+            Awaited::Later(outcome) => outcome.as_mut().poll(cx),
+        }
+    }
+}
+
+/// The producers between two steps. They start when a consumer first polls, at most `at_once` of them at a time.
+pub struct Flow {
+    source: Source,
+    at_once: usize,
+}
+
+enum Source {
+    /// The usual flow: one producer, without allocating a list.
+    One(Option<Sole>),
+    List(std::vec::IntoIter<Producer>),
+    Stream(BoxStream<'static, Producer>),
+}
+
+/// A single producer that is never ready at once. It keeps a flow of one at a few words.
+struct Sole {
+    id: u32,
+    name: Option<Arc<str>>,
+    outcome: BoxFuture<'static, Outcome>,
+}
+
+impl From<Producer> for Sole {
+    fn from(Producer { id, name, outcome }: Producer) -> Self {
+        let outcome = match outcome {
+            Awaited::Here(outcome) => Box::pin(ready(outcome)),
+            Awaited::Later(outcome) => outcome,
+        };
+        Sole { id, name, outcome }
+    }
+}
+
+impl From<Sole> for Producer {
+    fn from(Sole { id, name, outcome }: Sole) -> Self {
+        Producer { id, name, outcome: Awaited::Later(outcome) }
+    }
+}
+
+impl Producer {
+    /// The same producer; maps its outcome once its head has arrived.
+    #[must_use]
+    pub fn then<F>(self, map: impl FnOnce(Outcome) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let outcome = match self.outcome {
+            Awaited::Here(outcome) => Awaited::later(map(outcome)),
+            Awaited::Later(outcome) => Awaited::later(async move { map(outcome.await).await }),
+        };
+        Producer { outcome, ..self }
+    }
+
+    /// A producer whose outcome is ready.
+    pub fn here(id: u32, outcome: Outcome) -> Self {
+        Producer { id, name: None, outcome: Awaited::Here(outcome) }
+    }
+}
+
+impl Flow {
+    /// A flow of producers that may all start at once.
+    pub fn of(producers: Vec<Producer>) -> Self {
+        Flow { at_once: producers.len().max(1), source: Source::List(producers.into_iter()) }
+    }
+
+    /// A flow of one producer.
+    pub fn one(id: u32, outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        let producer = Sole { id, name: None, outcome: Box::pin(outcome) };
+        Flow { source: Source::One(Some(producer)), at_once: 1 }
+    }
+
+    /// A flow whose producers become known one after another; at most `at_once` run side by side.
+    pub fn stream(producers: impl Stream<Item = Producer> + Send + 'static, at_once: usize) -> Self {
+        Flow { source: Source::Stream(Box::pin(producers)), at_once: at_once.max(1) }
+    }
+
+    /// The outcome of a flow that has just one producer; otherwise returns the flow. The future is boxed, so that
+    /// callers reserve no space for the outcome.
+    pub fn only(mut self) -> Result<BoxFuture<'static, Outcome>, Self> {
+        match &mut self.source {
+            Source::One(producer) => producer.take().map(|producer| producer.outcome).ok_or(self),
+            Source::List(list) if list.len() == 1 => list.next().map(|one| Sole::from(one).outcome).ok_or(self),
+            _ => Err(self),
+        }
+    }
+
+    /// How many producers may run side by side.
+    pub fn at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// The same flow with at most this many producers side by side.
+    #[must_use]
+    pub fn at_most(self, at_once: usize) -> Self {
+        Flow { at_once: self.at_once.min(at_once.max(1)), ..self }
+    }
+
+    /// Maps every producer when it becomes known.
+    #[must_use]
+    pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
+        let source = match self.source {
+            Source::One(producer) => Source::One(producer.map(|producer| map(producer.into()).into())),
+            Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
+            Source::Stream(stream) => Source::Stream(Box::pin(futures_util::StreamExt::map(stream, map))),
+        };
+        Flow { source, at_once: self.at_once }
+    }
+}
+
+/// What a consumer makes of a producer: a result at once, or a future to run side by side with others.
+pub enum Taken<F: Future> {
+    /// The result.
+    Here(F::Output),
+    /// A future to wait for.
+    Later(F),
+}
+
+/// Drives the producers of a flow side by side, as many as it allows, each through `take`. It makes progress only while
+/// it is polled, so a slow consumer slows down every call behind it.
+pub struct SideBySide<M, F: Future> {
+    flow: Option<Flow>,
+    at_once: usize,
+    take: M,
+    running: Running<F>,
+    /// Whether pending ones are polled first. Set after a producer was ready at once.
+    turn: bool,
+}
+
+enum Running<F: Future> {
+    Arrival(FuturesUnordered<F>),
+    Request(FuturesOrdered<Either<Ready<F::Output>, F>>),
+}
+
+impl<F: Future> Running<F> {
+    fn len(&self) -> usize {
+        match self {
+            Running::Arrival(running) => running.len(),
+            Running::Request(running) => running.len(),
+        }
+    }
+
+    /// Adds one, or returns its result if that may go out at once.
+    fn add(&mut self, taken: Taken<F>) -> Option<F::Output> {
+        match (self, taken) {
+            (Running::Arrival(_), Taken::Here(made)) => return Some(made),
+            (Running::Arrival(running), Taken::Later(future)) => running.push(future),
+            (Running::Request(running), Taken::Here(made)) if running.is_empty() => return Some(made),
+            (Running::Request(running), Taken::Here(made)) => running.push_back(Either::Left(ready(made))),
+            (Running::Request(running), Taken::Later(future)) => running.push_back(Either::Right(future)),
+        }
+        None
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        match self {
+            Running::Arrival(running) => Pin::new(running).poll_next(cx),
+            Running::Request(running) => Pin::new(running).poll_next(cx),
+        }
+    }
+}
+
+impl Flow {
+    /// Drives the producers side by side; `take` consumes each.
+    pub fn drive<M, F>(self, order: Order, mut take: M) -> SideBySide<impl FnMut(Producer) -> Taken<F> + Unpin, F>
+    where
+        M: FnMut(Producer) -> F + Unpin,
+        F: Future,
+    {
+        self.drive_at_once(order, move |producer| Taken::Later(take(producer)))
+    }
+
+    /// Like [`Flow::drive`], for a consumer that handles some producers at once.
+    pub fn drive_at_once<M, F>(self, order: Order, take: M) -> SideBySide<M, F>
+    where
+        M: FnMut(Producer) -> Taken<F>,
+        F: Future,
+    {
+        let running = match order {
+            Order::Arrival => Running::Arrival(FuturesUnordered::new()),
+            Order::Request => Running::Request(FuturesOrdered::new()),
+        };
+        SideBySide { at_once: self.at_once, flow: Some(self), take, running, turn: false }
+    }
+}
+
+impl<M, F> Stream for SideBySide<M, F>
+where
+    M: FnMut(Producer) -> Taken<F> + Unpin,
+    F: Future,
+{
+    type Item = F::Output;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        let this = &mut *self;
+        if std::mem::take(&mut this.turn)
+            && this.running.len() > 0
+            && let Poll::Ready(Some(made)) = this.running.poll(cx)
+        {
+            return Poll::Ready(Some(made));
+        }
+        while this.running.len() < this.at_once {
+            let Some(flow) = &mut this.flow else { break };
+            match Pin::new(flow).poll_next(cx) {
+                Poll::Ready(Some(producer)) => {
+                    if let Some(made) = this.running.add((this.take)(producer)) {
+                        this.turn = true;
+                        return Poll::Ready(Some(made));
+                    }
+                }
+                Poll::Ready(None) => this.flow = None,
+                Poll::Pending => break,
+            }
+        }
+        match this.running.poll(cx) {
+            Poll::Ready(None) if this.flow.is_some() => Poll::Pending,
+            polled => polled,
+        }
+    }
+}
+
+impl Stream for Flow {
+    type Item = Producer;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
+        match &mut self.source {
+            Source::One(producer) => Poll::Ready(producer.take().map(Producer::from)),
+            Source::List(list) => Poll::Ready(list.next()),
+            Source::Stream(stream) => stream.as_mut().poll_next(cx),
+        }
+    }
+}

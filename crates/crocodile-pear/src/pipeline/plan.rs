@@ -1,0 +1,360 @@
+//! The steps of a pipeline in order, each noted on the way: what a request runs through.
+
+mod change;
+mod check;
+mod sequence;
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use http::Method;
+use http::header::{CACHE_CONTROL, VARY};
+
+pub use self::change::AnswerChange;
+use self::check::LostParts;
+pub use self::check::often_has_body;
+use crate::cache::{Dependence, Parts};
+use crate::config::problem::{Problems, Span};
+use crate::config::spec::Located;
+use crate::error::Error;
+use crate::http::http1::Fields;
+use crate::jq::Read;
+use crate::message::answer::Answer;
+use crate::message::body::Body;
+use crate::pipeline::flow::{Flow, Order, Outcome};
+use crate::pipeline::step::{About, Ahead, Compile, Known, Outline, Shape, Step, StreamSpec, TakenParts};
+use crate::pipeline::steps::Written;
+use crate::request::context::Scope;
+
+/// A pipeline, ready.
+pub struct Plan {
+    /// Whether something is to be done before it runs.
+    waits: bool,
+    /// The steps that may refuse a request before any other runs.
+    guards: Vec<Box<dyn Step>>,
+    steps: Vec<Box<dyn Step>>,
+    shape: Shape,
+    reads_body: bool,
+    /// The parts of the client's request that its calls take.
+    taken: TakenParts,
+    /// The parts of the client's request that nothing takes.
+    lost: LostParts,
+    timed: bool,
+    /// Whether it asks a database.
+    asks: bool,
+    /// Whether what it gives is a stream that has no end of its own.
+    endless: bool,
+    /// The variables that its expressions use.
+    uses: Vec<String>,
+    /// The parts of variables that its answer depends on.
+    reads: Box<[Read]>,
+    /// What its answers depend on in a way that caches must know.
+    dependence: Dependence,
+    /// What they may depend on, wherever links lead.
+    reachable: Dependence,
+    /// Whether its answers are made of parts, so that their fields have to be put together.
+    composes: bool,
+    /// Whether parts may come after the head of an answer.
+    joins: bool,
+    outline: Box<[Outline]>,
+}
+
+impl Plan {
+    /// Compiles the steps in order. Every problem of every step is noted. `place` is where the pipeline is written.
+    pub fn compile(
+        written: Vec<Located<Written>>,
+        known: Known<'_>,
+        place: Span,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        Plan::compile_with(written, Vec::new(), known, place, problems)
+    }
+
+    /// The same with expressions that change its answer at the end, in this order. They take the place of its body where its
+    /// status is 2xx.
+    pub fn compile_with(
+        written: Vec<Located<Written>>,
+        changes: Vec<AnswerChange>,
+        known: Known<'_>,
+        place: Span,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let cx = &mut Compile::new(known, place, problems);
+        if written.iter().any(|step| matches!(step.value, Written::Unread)) {
+            cx.problems.doubt();
+        }
+        let about: Vec<About> = written.iter().map(|step| step.value.about()).collect();
+        let any = |is: fn(&About) -> bool| about.iter().any(is);
+        let endless = known.route.stream == StreamSpec::On || any(|about| about.gives_events);
+        let last = check::last(&written, &about, cx);
+        let steps = compile_steps(written, &about, changes.len(), cx);
+        let changes = compile_changes(changes, endless, cx);
+        let steps = last.and(steps).zip(changes);
+        let (guards, steps) = steps
+            .map(|((guards, steps), changes)| (guards, steps.into_iter().chain(changes).collect::<ReadySteps>()))?;
+        check::end(cx);
+        check::waste(any(|about| about.merges), cx);
+        let lost = check::lost(place, cx);
+        let asks = any(|about| about.asks_database);
+        let composes = steps.len() != 1 || cx.flow.shape != Shape::One || asks;
+        let mut dependence = std::mem::take(&mut cx.found.dependence);
+        if composes && cx.found.names_client {
+            dependence.personalise();
+        }
+        about.iter().for_each(|about| dependence.write(&about.writes));
+        let waits = !guards.is_empty() || cx.found.reads_body || !cx.found.taken_parts.copies.is_empty();
+        Some(Plan {
+            waits,
+            guards,
+            steps,
+            shape: cx.flow.shape,
+            timed: any(|about| about.looks_on),
+            asks,
+            dependence,
+            reachable: std::mem::take(&mut cx.found.reachable),
+            composes,
+            joins: any(|about| about.joins) || cx.flow.shape != Shape::One,
+            endless,
+            uses: std::mem::take(&mut cx.found.used),
+            reads: std::mem::take(&mut cx.found.reads).into(),
+            reads_body: cx.found.reads_body,
+            taken: std::mem::take(&mut cx.found.taken_parts),
+            lost,
+            outline: std::mem::take(&mut cx.found.outline).into(),
+        })
+    }
+
+    /// The lines of `explain`.
+    pub fn outline(&self) -> &[Outline] {
+        &self.outline
+    }
+
+    /// The most upstream calls for one request.
+    pub fn calls(&self) -> u64 {
+        Outline::calls_of(&self.outline)
+    }
+
+    /// Whether it is one call whose answer is handed on.
+    pub fn is_proxy(&self) -> bool {
+        self.steps.len() == 1 && self.shape == Shape::One && !self.asks && self.calls() > 0
+    }
+
+    /// Whether an expression uses this variable.
+    pub fn uses(&self, name: &str) -> bool {
+        self.uses.iter().any(|used| used == name)
+    }
+
+    /// The parts of variables that its expressions read, and those of the upstreams that it may call, each once.
+    pub fn reads(&self) -> &[Read] {
+        &self.reads
+    }
+
+    /// What its answers depend on in a way that caches must know.
+    pub fn dependence(&self) -> &Dependence {
+        &self.dependence
+    }
+
+    /// What its answers may depend on, wherever links lead.
+    pub fn reachable(&self) -> &Dependence {
+        &self.reachable
+    }
+
+    /// Whether its answers are made of parts.
+    pub fn composes(&self) -> bool {
+        self.composes
+    }
+
+    /// Whether parts may come after the head of an answer.
+    pub fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// Whether the client's body is read whole, for `$body`.
+    pub fn reads_body(&self) -> bool {
+        self.reads_body
+    }
+
+    /// The parts of the client's request that its calls take.
+    pub fn taken(&self) -> &TakenParts {
+        &self.taken
+    }
+
+    /// Whether a client's body has nowhere to go: such requests are refused.
+    pub fn refuses_body(&self) -> bool {
+        self.lost.body
+    }
+
+    /// Whether it serves requests with this method. A call that is a GET by default does not stand for a client's DELETE.
+    pub fn serves(&self, method: &Method) -> bool {
+        !self.lost.method || matches!(*method, Method::GET | Method::HEAD)
+    }
+
+    /// Whether its result is a stream of events, or another one that the configuration declares endless.
+    pub fn is_endless(&self) -> bool {
+        self.endless
+    }
+
+    /// Whether timers note when its messages pass.
+    pub fn is_timed(&self) -> bool {
+        self.timed
+    }
+
+    /// Runs it for one request. `bound` limits the client's body where an expression reads it.
+    ///
+    /// # Errors
+    /// What fails before the first part of an answer is there.
+    pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+        let parts = self.parts(scope);
+        let outcome = self.outcome(scope, bound).await;
+        self.described(outcome, parts)
+    }
+
+    /// What its answer is made of, from now on. Where a cache notes it, the cache describes the answer.
+    fn parts(&self, scope: &Scope) -> Option<Arc<Parts>> {
+        self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts))
+    }
+
+    /// The outcome, with what its parts say of how it may be kept.
+    fn described(&self, outcome: Outcome, parts: Option<Arc<Parts>>) -> Outcome {
+        match parts {
+            Some(parts) => Some(self.describe(outcome?, &parts)),
+            None => outcome,
+        }
+    }
+
+    /// Gives an answer that is made of parts the fields that say how it may be kept.
+    fn describe(&self, outcome: Result<Answer, Error>, parts: &Parts) -> Result<Answer, Error> {
+        match outcome {
+            Ok(mut answer) => {
+                parts.describe(&mut answer, &self.dependence);
+                Ok(answer)
+            }
+            Err(error) => {
+                let mut refusal = Answer::new(error.status(), Fields::default(), Body::empty());
+                parts.describe(&mut refusal, &self.dependence);
+                let told =
+                    [CACHE_CONTROL, VARY].into_iter().filter_map(|name| Some((refusal.headers.remove(&name)?, name)));
+                Err(told.fold(error, |error, (value, name)| error.with_field(name, value)))
+            }
+        }
+    }
+
+    async fn outcome(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+        if self.waits
+            // Boxed, here and below: otherwise every call carries the room for it.
+            && let Err(error) = Box::pin(self.admit(scope, bound)).await
+        {
+            return Some(Err(error));
+        }
+        self.walk(scope).await
+    }
+
+    /// Reads the client's body where calls or expressions need it whole, and asks the steps that may refuse the request.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub async fn admit(&self, scope: &Arc<Scope>, bound: usize) -> Result<(), Error> {
+        if !self.taken.copies.is_empty() {
+            scope.keep_body(bound).await?;
+        }
+        if self.reads_body {
+            scope.read_body(bound).await?;
+        }
+        for guard in &self.guards {
+            guard.admit(scope).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs it for a request that was admitted.
+    ///
+    /// # Errors
+    /// As `answer`.
+    pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
+        let parts = self.parts(scope);
+        let outcome = self.walk(scope).await;
+        self.described(outcome, parts)
+    }
+
+    async fn walk(&self, scope: &Arc<Scope>) -> Outcome {
+        let flow = self.start(scope)?;
+        match self.shape {
+            Shape::One => match flow.only() {
+                Ok(outcome) => outcome.await,
+                Err(mut flow) => Box::pin(async move { flow.next().await?.outcome.await }).await,
+            },
+            Shape::Many(_) => Box::pin(sequence::first_come(flow)).await,
+        }
+    }
+
+    /// The steps put together; nothing runs yet.
+    fn start(&self, scope: &Arc<Scope>) -> Option<Flow> {
+        let mut steps = self.steps.iter();
+        let first = steps.next()?.begin(scope);
+        Some(steps.fold(first, |flow, step| step.run(flow, scope)))
+    }
+}
+
+/// Steps that are compiled, in order.
+type ReadySteps = Vec<Box<dyn Step>>;
+
+/// Makes all steps ready: those that guard the pipeline, and the others. A step with a problem does not hide the problems of the others.
+fn compile_steps(
+    written: Vec<Located<Written>>,
+    about: &[About],
+    changes: usize,
+    cx: &mut Compile<'_>,
+) -> Option<(ReadySteps, ReadySteps)> {
+    cx.flow.item = false;
+    let (mut guards, mut steps) = (Vec::new(), Vec::new());
+    for (index, Located { value: step, span, .. }) in written.into_iter().enumerate() {
+        let own = &about[index];
+        cx.problems.move_to(span);
+        cx.index = u16::try_from(index).unwrap_or(u16::MAX);
+        cx.ahead = ahead(&about[index..], changes);
+        let gives = cx.flow.item || !own.looks_on;
+        let fed = check::source(own, cx);
+        let guards_all = own.guards && cx.flow.first;
+        let ready = step.compile(cx).filter(|_| fed.is_some());
+        if guards_all {
+            guards.push(ready);
+        } else {
+            steps.push(ready);
+        }
+        if own.replaces {
+            check::forget(cx);
+        }
+        cx.flow.first = guards_all;
+        cx.flow.item = gives;
+    }
+    let (guards, steps): (Option<Vec<_>>, Option<Vec<_>>) = (guards.into_iter().collect(), steps.into_iter().collect());
+    guards.zip(steps)
+}
+
+/// What the first of these steps must know of the others, and of this number of changes after them.
+fn ahead(about: &[About], changes: usize) -> Ahead {
+    let behind = &about[1..];
+    Ahead {
+        follows: behind.iter().any(|step| step.follows),
+        reads: changes > 0 || behind.iter().any(|step| !step.looks_on && !step.hands_on),
+        order: about.iter().find_map(|step| step.order).unwrap_or(Order::Arrival),
+    }
+}
+
+/// Makes what changes the answer ready.
+fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Box<dyn Step>>> {
+    let compile = |change: AnswerChange| {
+        let place = change.place();
+        cx.problems.move_to(place);
+        let whole = match endless {
+            true => {
+                let remedy = "leave it out, or write an endpoint of its own here";
+                cx.problems.error_here("a stream of events is never whole, and cannot be changed", remedy)
+            }
+            false => Some(()),
+        };
+        change.compile(cx).filter(|_| whole.is_some())
+    };
+    // All, before one that failed ends it.
+    changes.into_iter().map(compile).collect::<Vec<_>>().into_iter().collect()
+}

@@ -1,0 +1,66 @@
+//! The contract of a step: a `Spec`, as written, compiles into a `Step`, ready.
+
+mod about;
+pub mod answers;
+mod braces;
+mod compile;
+mod evaluate;
+mod flowing;
+mod known;
+pub mod reshape;
+mod sink;
+pub mod status;
+pub mod view;
+mod whole;
+
+use std::sync::Arc;
+
+pub use self::about::{About, Proxied};
+pub use self::compile::Compile;
+pub use self::evaluate::{Blame, apply, evaluate, holds, part, weigh};
+pub use self::flowing::{Ahead, Findings, Flowing, Outline, Shape, TakenParts};
+pub use self::known::{ByName, Known, KnownRoute, StreamSpec};
+pub use self::sink::Sink;
+pub use self::whole::ask_whole;
+use futures_util::future::BoxFuture;
+
+use crate::config::spec::{Decode, Size};
+use crate::error::Error;
+use crate::message::answer::Answer;
+use crate::pipeline::flow::Flow;
+use crate::request::context::Scope;
+
+/// The most bytes of a body that a step reads whole, unless it is told otherwise: enough for an answer of an ordinary
+/// size.
+pub const MAX_BODY: Size = Size(16 << 20);
+
+/// A step as written.
+pub trait Spec: Decode {
+    /// What the plan and the other steps must know of it.
+    fn about(&self) -> About {
+        About::default()
+    }
+
+    /// Checks it against what is known and makes it ready; every problem is noted.
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>>;
+}
+
+/// A step, ready: shared by all requests, immutable.
+pub trait Step: Send + Sync + 'static {
+    /// Takes the producers of the step before and gives those of this one. Nothing runs before it is asked for.
+    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow;
+
+    /// The same for the first step of a pipeline, which has no producers before it but one null.
+    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+        let unit = Answer::of_value(crate::jq::null());
+        self.run(Flow::one(scope.next_producer(), std::future::ready(Some(Ok(unit)))), scope)
+    }
+
+    /// The same for a step that guards the others and stands before the first that gives anything.
+    ///
+    /// # Errors
+    /// Why no other step runs.
+    fn admit<'a>(&'a self, _: &'a Arc<Scope>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,93 @@
+//! Expressions of steps, evaluated for an item.
+
+use crate::error::{Error, Kind};
+use crate::jq::{Data, Filter, Value};
+use crate::message::names::Names;
+use crate::request::context::{Scope, VARIABLES};
+
+/// Evaluates an expression for an item.
+///
+/// # Errors
+/// The error of the expression; `BadRequest` if only the client's request can be the cause.
+pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Value>, Error> {
+    filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error))
+}
+
+/// The same on data that need not be parsed.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Data>, Error> {
+    filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
+}
+
+/// About how many bytes an expression reads: of the item, and of the documents that its variables are.
+pub fn weigh(filter: &Filter, item: &Data, names: &Names, scope: &Scope) -> usize {
+    let own = if filter.reads_item() { item.weight() } else { 0 };
+    let weight = own + scope.weight(filter.uses(), names);
+    // To take parts of bytes costs a fraction of reading them.
+    if filter.is_native() { weight / 8 } else { weight }
+}
+
+/// The part of an item that an expression begins with: a key of it, a named result as `$name`, or nothing.
+pub fn part(expression: &str) -> &str {
+    let text = expression.trim_start_matches(|c: char| c.is_whitespace() || c == '(' || c == '[');
+    let word = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    match (text.strip_prefix('$'), text.strip_prefix('.')) {
+        (Some(name), _) => &text[..=word(name)],
+        (None, Some(key)) => match key.strip_prefix("[\"").or_else(|| key.strip_prefix('"')) {
+            Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+            None => &key[..word(key)],
+        },
+        (None, None) => "",
+    }
+}
+
+/// Whether a condition holds for an item: it gives something that is neither false nor null.
+///
+/// # Errors
+/// As `evaluate`.
+pub fn holds(
+    condition: &Filter,
+    item: impl Into<Data>,
+    names: &Names,
+    scope: &Scope,
+    blame: Blame,
+) -> Result<bool, Error> {
+    Ok(apply(condition, item.into(), names, scope, blame)?.iter().any(Data::holds))
+}
+
+/// Whose fault a failing expression is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// It reads only what the client sent.
+    Client,
+    /// It reads what an upstream sent.
+    Upstream,
+    /// It reads nothing that changes: it fails each time.
+    Operator,
+}
+
+impl Blame {
+    /// Of an expression in a step that reads `item` from an upstream unless the step is `first`.
+    pub fn of(filter: &Filter, first: bool) -> Self {
+        let named = filter.uses().iter().any(|name| !VARIABLES.contains(&name.as_str()));
+        if filter.uses().is_empty() && !filter.reads_item() {
+            return Blame::Operator;
+        }
+        if named || (!first && filter.reads_item()) { Blame::Upstream } else { Blame::Client }
+    }
+
+    /// The error, with the kind for whose fault it is.
+    pub fn lay(self, error: Error) -> Error {
+        match self {
+            Blame::Client if error.kind() == Kind::Expression => {
+                Error::new(Kind::BadRequest, error.detail().to_owned())
+            }
+            Blame::Operator if error.kind() == Kind::Expression => {
+                Error::new(Kind::Internal, error.detail().to_owned())
+            }
+            _ => error,
+        }
+    }
+}

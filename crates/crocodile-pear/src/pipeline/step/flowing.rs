@@ -1,0 +1,175 @@
+//! What steps hand to each other while the pipeline is compiled.
+
+use super::answers::Asked;
+use crate::cache::Dependence;
+use crate::config::problem::Span;
+use crate::jq::Read;
+use crate::pipeline::flow::Order;
+use crate::request::context::VARIABLES;
+use crate::upstream::Upstream;
+
+/// How many producers leave a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Exactly one.
+    One,
+    /// Several, at most this many.
+    Many(u64),
+}
+
+impl Shape {
+    /// The most producers.
+    pub fn most(self) -> u64 {
+        match self {
+            Shape::One => 1,
+            Shape::Many(most) => most,
+        }
+    }
+}
+
+/// One line of `explain`.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// What the step does.
+    pub text: String,
+    /// Why something must wait here; `None` when all of it streams.
+    pub waits: Option<String>,
+    /// The most upstream calls.
+    pub calls: u64,
+    /// The same if calls are made in batches, and each is full.
+    pub together: Option<u64>,
+    /// For how many items.
+    pub items: u64,
+    /// Where the step is written.
+    pub place: Span,
+}
+
+impl Outline {
+    /// The most upstream calls of all of them.
+    pub fn calls_of(lines: &[Outline]) -> u64 {
+        lines.iter().fold(0, |sum, line| sum.saturating_add(line.calls))
+    }
+}
+
+/// What a step hands to the next: what flows there, and what is known of it.
+pub struct Flowing {
+    /// How many producers arrive at the step.
+    pub shape: Shape,
+    /// Whether `.` has a value: not before the first step that gives anything.
+    pub item: bool,
+    /// Whether it is the first step.
+    pub first: bool,
+    /// Named results that expressions may use from here on.
+    pub names: Vec<String>,
+    /// Named results that only `merge` makes known.
+    pub pending: Vec<String>,
+    /// The named calls that `$answers` knows.
+    pub answers: Vec<String>,
+    /// The keys under which steps before put documents that they fetched.
+    pub documents: Vec<String>,
+    /// Those of them that no expression has used so far, each with its place.
+    pub unused: Vec<(String, Span)>,
+}
+
+impl Default for Flowing {
+    fn default() -> Self {
+        Flowing {
+            shape: Shape::One,
+            item: true,
+            first: true,
+            names: Vec::new(),
+            pending: Vec::new(),
+            answers: Vec::new(),
+            documents: Vec::new(),
+            unused: Vec::new(),
+        }
+    }
+}
+
+/// What the later steps need.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    /// Whether one follows links: then answers carry their URL.
+    pub follows: bool,
+    /// Whether one reads answers: then a call asks for a whole one.
+    pub reads: bool,
+    /// In which order the one that takes all items wants them.
+    pub order: Order,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead { follows: false, reads: false, order: Order::Arrival }
+    }
+}
+
+/// The parts of the client's request that the calls of a pipeline take.
+#[derive(Clone, Debug, Default)]
+pub struct TakenParts {
+    /// The upstream that gets the client's body as a stream: one at most.
+    pub streams: Vec<String>,
+    /// The upstreams that get a copy of it.
+    pub copies: Vec<String>,
+    /// Whether a call has the client's method.
+    pub method: bool,
+    /// Whether a call is a GET only because no method is written.
+    pub turns_to_get: bool,
+    /// Where a call with a method that usually has a body has none.
+    pub bodiless: Option<Span>,
+}
+
+/// What was found in the pipeline so far.
+#[derive(Default)]
+pub struct Findings {
+    /// The variables that expressions use.
+    pub used: Vec<String>,
+    /// The parts of variables that they and the fields of all upstreams that may be called read.
+    pub reads: Vec<Read>,
+    /// What answers depend on in a way that caches must know.
+    pub dependence: Dependence,
+    /// What they may depend on, wherever links lead.
+    pub reachable: Dependence,
+    /// Whether the fields of an upstream name the client. The answer of one server to such a call says itself what it depends on.
+    pub names_client: bool,
+    /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
+    pub taken: Vec<Option<String>>,
+    /// Whether an expression asks what calls answered.
+    pub asked: Asked,
+    /// The named results that only `$name` brings into the answer, each with its place.
+    pub results: Vec<(String, Span)>,
+    /// Whether the operator has removed the limit of a step.
+    pub endless: bool,
+    /// Whether an expression uses `$body`.
+    pub reads_body: bool,
+    /// The parts of the client's request that calls take.
+    pub taken_parts: TakenParts,
+    /// The lines of `explain`.
+    pub outline: Vec<Outline>,
+}
+
+impl Findings {
+    /// Notes what the calls of an upstream make answers depend on.
+    pub fn note_upstream(&mut self, upstream: &Upstream) {
+        self.note_reads(upstream.reads());
+        let (client, others): (Vec<&Read>, Vec<&Read>) = upstream.reads().partition(|read| read.variable == "client");
+        self.dependence.add_reads(others);
+        self.names_client |= !client.is_empty();
+        self.dependence.add(&upstream.kept_dependence());
+        self.reachable.add(&upstream.dependence());
+    }
+
+    /// Notes an upstream that links may lead to. What an answer depends on is known when one does.
+    pub fn note_reachable(&mut self, upstream: &Upstream) {
+        self.note_reads(upstream.reads());
+        self.reachable.add(&upstream.dependence());
+    }
+
+    /// Notes what is read of the request, each part once.
+    pub fn note_reads<'a>(&mut self, reads: impl IntoIterator<Item = &'a Read>) {
+        for read in reads {
+            if VARIABLES.contains(&read.variable.as_str()) && !self.reads.contains(read) {
+                self.reads.push(read.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The steps with all their settings, for [`Pipeline::step`](crate::Pipeline::step).
+//!
+//! A step with an expression has a constructor `of`, and the settings that are not written have their defaults. The other
+//! fields are those of the configuration, with the same names and meanings.
+//!
+//! ```
+//! use crocodile_pear::pipeline::steps::each::{Each, Limit};
+//! use crocodile_pear::pipeline::steps::follow::Follow;
+//! use crocodile_pear::{Client, Parts, Size, jq};
+//!
+//! let orders = Client::new()
+//!     .request(["http://127.0.0.1:9000/orders"])
+//!     .step(Each {
+//!         limit: Some(Limit::Most(50)),
+//!         max_body: Size(64 << 10),
+//!         ..Each::of(jq(".orders[]")?)
+//!     })
+//!     .step(Follow {
+//!         name: Some("user".to_owned().into()),
+//!         when: Some(jq(".open")?),
+//!         ..Follow::of(jq(".user")?)
+//!     })
+//!     .concatenate_json(Parts::BodyOnly);
+//! # orders.check()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+// One file each, a line here, and a line in the list below.
+pub mod concatenate;
+pub mod convert;
+pub mod dedupe;
+pub mod each;
+pub mod follow;
+pub mod merge;
+#[cfg_attr(doc, doc(hidden))]
+pub mod own;
+#[cfg_attr(doc, doc(hidden))]
+pub mod reject;
+#[cfg_attr(doc, doc(hidden))]
+pub mod request;
+#[cfg_attr(doc, doc(hidden))]
+pub mod requests;
+#[cfg_attr(doc, doc(hidden))]
+pub mod respond;
+pub mod select;
+pub mod sql;
+pub mod timer;
+pub mod transform;
+
+use crate::config::problem::Problems;
+use crate::config::spec::{Decode, Definitions, Json, Located, Node, OneKey, one_key};
+use crate::pipeline::step::{About, Compile, Spec, Step};
+
+/// Declares the steps by their names in the configuration.
+macro_rules! steps {
+    ($($name:ident: $spec:ident),* $(,)?) => {
+        /// A step as written. Boxed: a configuration may have tens of thousands, and the largest is large.
+        #[derive(Clone, Debug)]
+        pub enum Written {
+            $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
+            /// One that a Rust program brings.
+            #[cfg_attr(doc, doc(hidden))]
+            Own(own::Own),
+            /// One that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
+            #[cfg_attr(doc, doc(hidden))]
+            Unread,
+        }
+
+        $(impl From<$name::$spec> for Written {
+            fn from(spec: $name::$spec) -> Self {
+                Written::$spec(Box::new(spec))
+            }
+        })*
+
+        /// The names of all steps.
+        #[cfg_attr(doc, doc(hidden))]
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        fn decode(name: &str, node: &Node, problems: &mut Problems) -> Option<Written> {
+            match name {
+                $(stringify!($name) => $name::$spec::decode(node, problems).map(Written::from),)*
+                _ => None,
+            }
+        }
+
+        fn schemas(definitions: &mut Definitions) -> Vec<(&'static str, Json)> {
+            vec![$((stringify!($name), $name::$spec::schema(definitions))),*]
+        }
+
+        impl Written {
+            /// Its name.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Written::$spec(_) => stringify!($name),)*
+                    Written::Own(_) => "own",
+                    Written::Unread => "unread",
+                }
+            }
+
+            /// What the plan and the other steps need to know of it.
+            #[cfg_attr(doc, doc(hidden))]
+            pub fn about(&self) -> About {
+                match self {
+                    $(Written::$spec(spec) => spec.about(),)*
+                    Written::Own(_) | Written::Unread => About::default(),
+                }
+            }
+
+            /// Makes it ready.
+            #[cfg_attr(doc, doc(hidden))]
+            pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+                match self {
+                    $(Written::$spec(spec) => spec.compile(cx),)*
+                    Written::Own(own) => own.compile(cx),
+                    Written::Unread => None,
+                }
+            }
+        }
+    };
+}
+
+impl Written {
+    /// The one step of a pipeline that is written short, as `UPSTREAM /path`.
+    #[cfg_attr(doc, doc(hidden))]
+    pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
+        request::Request::short(text, problems).map(Written::from)
+    }
+}
+
+impl From<own::Own> for Written {
+    fn from(own: own::Own) -> Self {
+        Written::Own(own)
+    }
+}
+
+steps! {
+    request: Request,
+    requests: Requests,
+    each: Each,
+    follow: Follow,
+    sql: Sql,
+    dedupe: Dedupe,
+    transform: Transform,
+    select: Select,
+    timer: Timer,
+    concatenate: Concatenate,
+    merge: Merge,
+    convert: Convert,
+    reject: Reject,
+    respond: Respond,
+}
+
+const STEP: OneKey = OneKey { what: "step", names: NAMES };
+
+impl Decode for Written {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let (name, inner) = STEP.read(node, problems)?;
+        decode(name, inner, problems)
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        one_key(schemas(definitions))
+    }
+}

@@ -1,0 +1,19 @@
+//! What every floor needs of the machine: threads, timers, sockets, descriptors, the calendar, chance.
+//!
+//! - `thread_id`: the index of a thread, for what each thread has of its own.
+//! - `deadline_timer`: one timer for deadlines that move.
+//! - `socket`: a connected socket of the network or of the file system. `descriptors`: the reserve of open files.
+//! - `calendar`: days and their dates. `random`: numbers for jitter and choices, not for secrets.
+//! - `detached`: work that goes on when its client has left, counted.
+//!
+//! Uses `error` alone. Each file stands alone; begin with the one you need.
+//!
+//! Invariants: nothing here allocates for a request.
+
+pub mod calendar;
+pub mod deadline_timer;
+pub mod descriptors;
+pub mod detached;
+pub(crate) mod random;
+pub mod socket;
+pub mod thread_id;

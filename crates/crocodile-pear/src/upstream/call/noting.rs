@@ -1,0 +1,72 @@
+//! What caches must know of a call: nothing, that its answer is a part of another one, or for which client it is made.
+
+use http::header::HeaderName;
+
+use super::cache_scope::Keeping;
+use super::composed_part::{Part, PartFields};
+use crate::cache::Distinction;
+
+/// What caches must know of a call, while its fields are set.
+pub(crate) enum Noting {
+    /// Nothing: its answer is not kept, and is no part of another one.
+    Off,
+    /// Its answer is a part of another one, and no cache of its upstream keeps it.
+    Part(PartFields),
+    /// Its upstream has a cache. Boxed: most have none.
+    Kept(Box<Keeping>),
+}
+
+impl Noting {
+    /// Notes a field that is written in the configuration.
+    pub(crate) fn write(&mut self, name: &HeaderName) {
+        match self {
+            Noting::Off => {}
+            Noting::Part(part) => part.written.push(name.clone()),
+            Noting::Kept(keeping) => keeping.written.push(name.clone()),
+        }
+    }
+
+    /// Notes that the call names the client's address, and the host and the scheme that it asked for.
+    pub(crate) fn name_client(&mut self, place: [&[u8]; 2]) {
+        match self {
+            Noting::Off => {}
+            Noting::Part(part) => part.addressed = true,
+            Noting::Kept(keeping) => {
+                keeping.addressed = true;
+                keeping.identity.add(Distinction::Host, place);
+            }
+        }
+    }
+
+    /// Notes that the call has no credentials: its answer is kept apart from those to calls that have them.
+    pub(crate) fn present_nothing(&mut self) {
+        if let Noting::Kept(keeping) = self {
+            keeping.identity.add(Distinction::Anonymous, [b""]);
+        }
+    }
+}
+
+/// The same, now that the fields are set.
+#[derive(Clone, Default)]
+pub enum ForCaches {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Its answer is a part of another one, and no cache of its upstream keeps it.
+    Part(Part),
+    /// Its upstream has a cache.
+    Kept(Box<Keeping>),
+}
+
+impl ForCaches {
+    /// The part that the answer is, if no cache notes it.
+    pub(crate) fn take_part(&mut self) -> Option<Part> {
+        match std::mem::take(self) {
+            ForCaches::Part(part) => Some(part),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}

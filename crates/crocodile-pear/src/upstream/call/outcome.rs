@@ -1,0 +1,62 @@
+//! The outcome of a call to a server: the head of an answer, or why there is none.
+
+use http::StatusCode;
+
+use crate::error::{Error, Kind};
+use crate::http::http1::Fields;
+use crate::resilience::verdict::Verdict;
+
+/// Why a connection gave no answer.
+pub(crate) enum Failure {
+    /// It had been kept, was closed meanwhile, and the request may be sent again.
+    Stale,
+    /// There is no connection: nothing has been sent.
+    Unsent(Error),
+    /// The call has failed.
+    Final(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Final(error)
+    }
+}
+
+/// Status and fields of the final answer.
+pub(crate) type Parts = (StatusCode, Fields);
+
+/// The head of an answer, or why there is none.
+pub(crate) type Outcome = Result<Parts, AttemptError>;
+
+/// A call without an answer.
+pub(crate) struct AttemptError {
+    pub(crate) error: Error,
+    /// Whether the server provably has not processed the request.
+    pub(crate) unsent: bool,
+}
+
+/// What an outcome says about the server; `None` if the failure was not the server's fault.
+pub(crate) fn judge(outcome: &Outcome) -> Option<Verdict> {
+    match outcome {
+        Ok((status, _)) => Some(if failed(*status) { Verdict::Failure } else { Verdict::Success }),
+        Err(lost) => match lost.error.kind() {
+            Kind::Unreachable | Kind::Reset | Kind::Cut | Kind::Malformed | Kind::Timeout => Some(Verdict::Failure),
+            _ => None,
+        },
+    }
+}
+
+/// Statuses that mean the server has failed. 501 and 505 are about the request.
+fn failed(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 500 | 502..=504)
+}
+
+/// The answer ended too early.
+pub(crate) fn cut() -> Error {
+    Error::new(Kind::Cut, "the answer ended before it was whole")
+}
+
+/// The status is not one of HTTP.
+pub(crate) fn malformed(detail: &'static str) -> Error {
+    Error::new(Kind::Malformed, detail)
+}

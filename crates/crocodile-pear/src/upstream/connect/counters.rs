@@ -1,0 +1,105 @@
+//! Counters of an upstream: each thread has its own, a snapshot adds them up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::runtime::thread_id::{self, THREADS};
+
+/// The counters of an upstream at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterSnapshot {
+    /// Calls started.
+    pub calls: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Calls sent on a kept connection.
+    pub reused: u64,
+    /// Calls sent again because the kept connection had been closed.
+    pub retried: u64,
+    /// Calls that an open breaker rejected.
+    pub refused: u64,
+    /// Calls that waited because of `in_flight` or for a connection.
+    pub queued: u64,
+    /// Calls rejected because of `in_flight`, a connection limit or too many open files.
+    pub turned_away: u64,
+    /// Calls in flight now.
+    pub in_flight: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub(crate) enum Event {
+    Call,
+    Opened,
+    Reused,
+    Retried,
+    Refused,
+    Queued,
+    TurnedAway,
+    /// A call is in flight from now on.
+    Entered,
+    Left,
+}
+
+/// One thread's counters, on cache lines that no other thread writes.
+#[derive(Default)]
+#[repr(align(128))]
+struct ThreadCounters([AtomicU64; 9]);
+
+/// The counters of all threads.
+pub(crate) struct Counters([ThreadCounters; THREADS]);
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Counters(std::array::from_fn(|_| ThreadCounters::default()))
+    }
+
+    pub(crate) fn count(&self, event: Event) {
+        self.0[thread_id::index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds up. Calls continue meanwhile: each sum is right, but the sums are not all of the same moment.
+    pub(crate) fn snapshot(&self) -> CounterSnapshot {
+        let sum = |event: Event| -> u64 {
+            self.0.iter().map(|thread| thread.0[event as usize].load(Ordering::Relaxed)).sum()
+        };
+        // `Left` first: a call that enters meanwhile may be counted once too often, and the difference is never negative.
+        let left = sum(Event::Left);
+        CounterSnapshot {
+            calls: sum(Event::Call),
+            opened: sum(Event::Opened),
+            reused: sum(Event::Reused),
+            retried: sum(Event::Retried),
+            refused: sum(Event::Refused),
+            queued: sum(Event::Queued),
+            turned_away: sum(Event::TurnedAway),
+            in_flight: sum(Event::Entered).saturating_sub(left),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::counters::*;
+
+    #[test]
+    fn what_threads_count_adds_up() {
+        let counters = Counters::new();
+        let calls = 1_000;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..calls {
+                        counters.count(Event::Call);
+                        counters.count(Event::Entered);
+                    }
+                });
+            }
+        });
+        // A call may end on another thread.
+        (0..calls).for_each(|_| counters.count(Event::Left));
+        assert_eq!(
+            counters.snapshot(),
+            CounterSnapshot { calls: 3 * calls, in_flight: 2 * calls, ..CounterSnapshot::default() }
+        );
+    }
+}

@@ -1,0 +1,675 @@
+//! A request on its way out: its head rebuilt, never copied, its body pulled as the socket takes it.
+
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap, TE, VIA};
+use http::uri::Authority;
+use http::{HeaderValue, Method, Uri, Version};
+use http_body::Frame;
+
+use crate::error::{Error, Kind};
+use crate::http::http1::answer::Asked;
+use crate::http::http1::fields::rebuilt;
+use crate::http::http1::write;
+use crate::http::loop_detection;
+use crate::json;
+use crate::message::body::{Body, Pulled};
+use crate::message::side_channel::{Passage, Upgrade};
+use crate::telemetry::trace::Trace;
+use crate::upstream::call::expecting::Expecting;
+use crate::upstream::call::forward::Trailing;
+use crate::upstream::call::{Call, Events, Root};
+use crate::upstream::connect::io::Io;
+use crate::upstream::servers::server::Server;
+
+thread_local! {
+    /// Heads are put together here, then copied at their right size.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One request, from its first byte to its last; it may be sent again.
+pub(crate) struct Request {
+    /// The parts of the head, as long as the HTTP version is not known.
+    parts: Option<Box<Parts>>,
+    /// Head and body as far as they are in memory; what a second sending needs.
+    head: Bytes,
+    body: Bytes,
+    repeatable: Repeatable,
+    pub(crate) method: Class,
+    pub(crate) passage: Passage,
+    /// How a stream of events is used.
+    pub(crate) events: Events,
+    stream: Option<Stream>,
+    /// The body stays back until the server asks for it.
+    expecting: Option<Box<Expecting>>,
+    /// The client ended its body apart from the head, which HTTP/2 does with an empty frame.
+    ends_apart: bool,
+    out: Out,
+    begun: bool,
+    written: u64,
+}
+
+/// The head of a request, in no version of HTTP.
+struct Parts {
+    method: Method,
+    target: String,
+    headers: HeaderMap,
+    root: Root,
+    length: Option<Option<u64>>,
+    host: Option<HeaderValue>,
+    link: Link,
+    /// The HTTP version of the client's request.
+    received: Version,
+}
+
+/// What the head says about the connection.
+struct Link {
+    /// The protocol to change to.
+    upgrade: Option<Arc<Upgrade>>,
+    /// Whether trailers are taken.
+    trailers: bool,
+    /// Whether the body waits for `100 Continue`.
+    expects: bool,
+}
+
+/// What the record needs of a request.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Noted<'a> {
+    /// Its trace, and its span there.
+    pub(crate) trace: Option<(&'a Trace, u64)>,
+    /// Whether its target is wanted afterwards.
+    pub(crate) target: bool,
+}
+
+/// A piece of a body, for a connection that has framing of its own.
+pub(crate) enum Piece {
+    Data(Bytes),
+    Last(Bytes),
+    Trailers(HeaderMap),
+}
+
+/// What a method means for the connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Class {
+    pub(crate) asked: Asked,
+    /// Whether doing it twice is the same as doing it once (RFC 9110, 9.2.2).
+    pub(crate) idempotent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeatable {
+    Yes,
+    No,
+}
+
+/// A body that is still to come.
+struct Stream {
+    body: Pulled,
+    length: Length,
+    trailing: Trailing,
+}
+
+enum Length {
+    Left(u64),
+    Chunked,
+}
+
+/// The next bytes for the socket.
+#[derive(Default)]
+struct Out {
+    /// How much of the head has left; it goes before all else.
+    head: usize,
+    lead: Bytes,
+    data: Bytes,
+    tail: &'static [u8],
+}
+
+/// How far sending has come.
+pub(crate) enum Sent {
+    /// Everything is written.
+    All,
+    /// The socket takes no more for now.
+    Blocked,
+    /// The body has nothing for now.
+    Starved,
+    /// The upstream accepts no more bytes. It may have answered nevertheless.
+    Refused,
+    /// The body failed: the request can never be whole.
+    Failed(Error),
+}
+
+impl Request {
+    /// # Errors
+    /// `BadRequest` if the call cannot be written in HTTP/1.1.
+    ///
+    /// Takes what it needs out of the call. If the call is noted, its method and its target stay there.
+    pub(crate) fn new(server: &Server, call: &mut Call, noted: Noted<'_>) -> Result<Self, Error> {
+        check(call)?;
+        let ends_apart = matches!(&call.body, Some(Body::Pulled(body)) if body.is_end_stream());
+        let (body, stream, json) = match call.body.take() {
+            None => (Bytes::new(), None, false),
+            Some(Body::Bytes(bytes)) => (bytes, None, false),
+            Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
+            Some(Body::Json(raw)) => (raw.bytes().clone(), None, true),
+            Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body, std::mem::take(&mut call.trailing)), false),
+            Some(Body::Tunnel(_)) => return Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
+        };
+        let length = match &stream {
+            Some(stream) => stream.length.announced(),
+            None if body.is_empty() && !meant_to_have_a_body(&call.method) => None,
+            None => Some(Some(body.len() as u64)),
+        };
+        if json && !call.headers.contains_key(CONTENT_TYPE) {
+            call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let method = Class {
+            asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
+            idempotent: call.method.is_idempotent(),
+        };
+        let (passage, events) = (std::mem::take(&mut call.passage), call.events);
+        let once = stream.is_some() || passage.upgrade.is_some();
+        let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
+        let expecting = stream.as_ref().filter(|_| passage.expects).map(|_| Box::<Expecting>::default());
+        let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers, expects: expecting.is_some() };
+        let mut parts = Parts {
+            method: call.method.clone(),
+            target: std::mem::take(&mut call.target),
+            headers: std::mem::take(&mut call.headers),
+            root: call.root,
+            length,
+            host: call.host.take(),
+            link,
+            received: call.received,
+        };
+        let out = Out { data: body.clone(), ..Out::default() };
+        let head = Bytes::new();
+        let mut request = Request {
+            parts: None,
+            head,
+            body,
+            repeatable,
+            method,
+            passage,
+            events,
+            stream,
+            expecting,
+            ends_apart,
+            out,
+            begun: false,
+            written: 0,
+        };
+        match server.pool.shares() {
+            // If the version is known, the head is written at once: bytes are smaller than parts.
+            false => {
+                request.head = parts.write_traced(server, noted.trace);
+                call.target = parts.target;
+            }
+            true => {
+                if let Some((trace, span)) = noted.trace {
+                    trace.insert(span, &mut parts.headers);
+                }
+                if noted.target {
+                    call.target.clone_from(&parts.target);
+                }
+                request.parts = Some(Box::new(parts));
+            }
+        }
+        Ok(request)
+    }
+
+    /// Gets ready for HTTP/1.1.
+    pub(crate) fn write_head(&mut self, server: &Server) {
+        if let Some(parts) = self.parts.as_mut().filter(|_| self.head.is_empty()) {
+            self.head = parts.write(server);
+        }
+    }
+
+    /// The head for HTTP/2.
+    ///
+    /// # Errors
+    /// `Reset` if it was cancelled meanwhile.
+    pub(crate) fn shared_head(&mut self, server: &Server) -> Result<http::Request<()>, Error> {
+        let gone = || Error::new(Kind::Reset, "the request cannot be sent again");
+        self.head = Bytes::new();
+        self.out.head = 0;
+        self.parts.as_ref().and_then(|parts| parts.share(server)).ok_or_else(gone)
+    }
+
+    /// Whether the connection will change its protocol.
+    pub(crate) fn upgrades(&self) -> bool {
+        self.passage.upgrade.is_some()
+    }
+
+    /// Whether the head is all there is.
+    pub(crate) fn bodiless(&self) -> bool {
+        self.stream.is_none() && self.out.data.is_empty() && !self.ends_apart
+    }
+
+    /// Whether the body stays back.
+    pub(crate) fn expects(&self) -> bool {
+        self.expecting.is_some()
+    }
+
+    /// The server asks for the body, or has answered.
+    pub(crate) fn go_on(&mut self) {
+        self.expecting = None;
+    }
+
+    /// Whether the body stays back for now. The server may never ask for it: not every one knows `Expect`.
+    fn waits(&mut self, cx: &mut Context<'_>) -> bool {
+        let waits = self.expecting.as_mut().is_some_and(|expecting| expecting.poll_over(cx).is_pending());
+        if !waits {
+            self.expecting = None;
+        }
+        waits
+    }
+
+    /// The head has left.
+    pub(crate) fn sent(&mut self) {
+        self.written += 1;
+    }
+
+    /// The next piece of the body, without framing.
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
+        if self.waits(cx) {
+            return Poll::Pending;
+        }
+        self.written += 1;
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(Ok(Piece::Last(std::mem::take(&mut self.out.data))));
+        };
+        self.begun = true;
+        let piece = ready!(stream.poll_piece(cx))?;
+        match &piece {
+            Piece::Data(data) => self.written += data.len() as u64,
+            _ => self.stream = None,
+        }
+        Poll::Ready(Ok(piece))
+    }
+
+    /// Writes and pulls until one of the two must wait.
+    pub(crate) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Sent {
+        loop {
+            let waits = self.expecting.is_some() && self.waits(cx);
+            if waits && self.is_out() {
+                return flush(io, cx, Sent::Starved);
+            }
+            // If a first piece is ready, it leaves together with the head.
+            if (self.is_out() || !self.begun)
+                && !waits
+                && let Some(stream) = &mut self.stream
+            {
+                self.begun = true;
+                match stream.poll_fill(&mut self.out, cx) {
+                    Poll::Ready(Ok(More::Yes)) => {}
+                    Poll::Ready(Ok(More::No)) => self.stream = None,
+                    Poll::Ready(Err(error)) => return Sent::Failed(error),
+                    Poll::Pending if self.is_out() => return flush(io, cx, Sent::Starved),
+                    Poll::Pending => {}
+                }
+            }
+            if self.is_out() {
+                match self.stream {
+                    None => return flush(io, cx, Sent::All),
+                    Some(_) => continue,
+                }
+            }
+            match self.out.poll_write(&self.head, io, cx) {
+                Poll::Ready(Ok(0) | Err(_)) => return Sent::Refused,
+                Poll::Ready(Ok(written)) => self.written += written as u64,
+                Poll::Pending => return Sent::Blocked,
+            }
+        }
+    }
+
+    /// Whether everything that is ready was sent.
+    fn is_out(&self) -> bool {
+        self.out.head == self.head.len() && self.out.is_empty()
+    }
+
+    /// How many bytes have left.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Gets ready to be sent from its beginning, if that is safe and everything is still there.
+    pub(crate) fn rewind(&mut self) -> bool {
+        // The framing of one HTTP version does not fit the other.
+        if self.written == 0 && !(self.begun && self.parts.is_some()) {
+            return true;
+        }
+        if self.repeatable == Repeatable::No {
+            return false;
+        }
+        self.reset();
+        true
+    }
+
+    /// The same for a request that the server provably has not processed.
+    pub(crate) fn rewind_unseen(&mut self) -> bool {
+        let whole = !self.begun;
+        if whole {
+            self.reset();
+        }
+        whole
+    }
+
+    /// Whether the body is a stream of which nothing was pulled.
+    pub(crate) fn has_whole_stream(&self) -> bool {
+        self.stream.is_some() && !self.begun
+    }
+
+    /// The body, for another server; `None` unless it is such a stream.
+    pub(crate) fn take_stream(&mut self) -> Option<(Option<Body>, Trailing)> {
+        let stream = self.stream.take().filter(|_| !self.begun)?;
+        Some((Some(Body::Pulled(stream.body)), stream.trailing))
+    }
+
+    fn reset(&mut self) {
+        self.out = Out { data: self.body.clone(), ..Out::default() };
+        self.written = 0;
+    }
+
+    /// The answer has begun: there will be no second sending.
+    pub(crate) fn settle(&mut self) {
+        self.repeatable = Repeatable::No;
+        self.parts = None;
+        self.body = Bytes::new();
+        // An answer may begin before the head has left.
+        if self.out.head == self.head.len() {
+            self.drop_head();
+        }
+    }
+
+    /// Gives up what has not been sent.
+    pub(crate) fn stop(&mut self) {
+        self.stream = None;
+        self.expecting = None;
+        self.ends_apart = false;
+        self.out = Out::default();
+        self.drop_head();
+    }
+
+    fn drop_head(&mut self) {
+        self.head = Bytes::new();
+        self.out.head = 0;
+    }
+}
+
+impl Parts {
+    /// The path before the target. A target without a path means the upstream's own path, or the server's root.
+    fn base<'a>(&self, server: &'a Server) -> &'a str {
+        let base = match self.root {
+            Root::Upstream => &server.face.base,
+            Root::Server => "",
+        };
+        if base.is_empty() && !self.target.starts_with('/') { "/" } else { base }
+    }
+
+    fn host<'a>(&'a self, server: &'a Server) -> &'a [u8] {
+        self.host.as_ref().map_or(server.host.as_bytes(), HeaderValue::as_bytes)
+    }
+
+    fn write(&mut self, server: &Server) -> Bytes {
+        self.write_traced(server, None)
+    }
+
+    /// The same with a span for the server. It is written directly, without a header field.
+    fn write_traced(&mut self, server: &Server, trace: Option<(&Trace, u64)>) -> Bytes {
+        SCRATCH.with_borrow_mut(|out| {
+            out.clear();
+            write_line(out, &self.method, [self.base(server), &self.target], self.host(server));
+            if let Some((trace, span)) = trace {
+                trace.write(span, &mut self.headers, out);
+            }
+            write_fields(out, &self.headers);
+            self.link.write(out);
+            out.extend_from_slice(b"via: ");
+            out.extend_from_slice(loop_detection::entry(self.received).as_bytes());
+            out.extend_from_slice(b"\r\n");
+            write_length(out, self.length);
+            out.extend_from_slice(b"\r\n");
+            Bytes::copy_from_slice(out)
+        })
+    }
+
+    fn share(&self, server: &Server) -> Option<http::Request<()>> {
+        let path = [self.base(server), &self.target].concat();
+        let uri = Uri::builder().scheme(server.face.origin.scheme()).authority(self.host(server)).path_and_query(path);
+        let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
+        let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.append(VIA, HeaderValue::from_static(loop_detection::entry(self.received)));
+        if self.link.trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+        if let Some(Some(length)) = self.length {
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        if self.link.expects {
+            headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+        }
+        Some(shared_head(self.method.clone(), uri.build().ok()?, headers))
+    }
+}
+
+impl Link {
+    /// `upgrade` and `te` are for this connection only, and must be named in `connection` (RFC 9110, 7.8 and 10.1.4).
+    fn write(&self, out: &mut Vec<u8>) {
+        if self.expects {
+            out.extend_from_slice(b"expect: 100-continue\r\n");
+        }
+        match (&self.upgrade, self.trailers) {
+            (None, false) => return,
+            (None, true) => out.extend_from_slice(b"connection: te\r\n"),
+            (Some(_), false) => out.extend_from_slice(b"connection: upgrade\r\n"),
+            (Some(_), true) => out.extend_from_slice(b"connection: upgrade, te\r\n"),
+        }
+        if let Some(upgrade) = &self.upgrade {
+            write::field(out, b"upgrade", &upgrade.protocol);
+        }
+        if self.trailers {
+            out.extend_from_slice(b"te: trailers\r\n");
+        }
+    }
+}
+
+impl Out {
+    fn is_empty(&self) -> bool {
+        self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
+    }
+
+    fn poll_write(&mut self, head: &[u8], io: &mut Io, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let head = &head[self.head..];
+        let parts = [head, &self.lead, &self.data, self.tail].map(IoSlice::new);
+        // One part alone, as a head mostly is, takes the cheaper system call.
+        let used = if self.is_empty() { 1 } else { 4 };
+        let written = io.poll_write(cx, &parts[..used]);
+        if let Poll::Ready(Ok(written)) = written {
+            let of_head = written.min(head.len());
+            self.head += of_head;
+            self.advance(written - of_head);
+        }
+        written
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        for part in [&mut self.lead, &mut self.data] {
+            let of_part = written.min(part.len());
+            part.advance(of_part);
+            written -= of_part;
+        }
+        self.tail = &self.tail[written..];
+    }
+}
+
+enum More {
+    Yes,
+    No,
+}
+
+impl Stream {
+    /// Nothing, if the body is known to be empty.
+    fn new(body: Pulled, trailing: Trailing) -> Option<Self> {
+        if body.is_end_stream() {
+            return None;
+        }
+        let length = body.size_hint().exact().map_or(Length::Chunked, Length::Left);
+        Some(Stream { body, length, trailing })
+    }
+
+    fn poll_fill(&mut self, out: &mut Out, cx: &mut Context<'_>) -> Poll<Result<More, Error>> {
+        if let Length::Left(0) = self.length {
+            return Poll::Ready(Ok(More::No));
+        }
+        self.body.as_mut().poll_frame(cx).map(|frame| match frame {
+            Some(frame) => self.fill(frame?, out),
+            None => self.end(None, out),
+        })
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
+        let last = || Piece::Last(Bytes::new());
+        let piece = match ready!(self.body.as_mut().poll_frame(cx)).transpose()?.map(Frame::into_data) {
+            None => last(),
+            Some(Err(frame)) => {
+                let trailers = frame.into_trailers().ok().and_then(|trailers| self.trailing.pass(trailers));
+                trailers.map_or_else(last, Piece::Trailers)
+            }
+            Some(Ok(data)) => Piece::Data(data),
+        };
+        Poll::Ready(self.length.check(piece))
+    }
+
+    fn fill(&mut self, frame: Frame<Bytes>, out: &mut Out) -> Result<More, Error> {
+        let data = match frame.into_data() {
+            // An empty chunk would end the body.
+            Ok(data) if data.is_empty() => return Ok(More::Yes),
+            Ok(data) => data,
+            Err(frame) => {
+                let trailers = frame.into_trailers().ok().and_then(|trailers| self.trailing.pass(trailers));
+                return self.end(trailers.as_ref(), out);
+            }
+        };
+        match &mut self.length {
+            Length::Left(left) => take(left, &data)?,
+            Length::Chunked => {
+                let mut line = Vec::with_capacity(18);
+                write::chunk_size(&mut line, data.len());
+                out.lead = line.into();
+                out.tail = b"\r\n";
+            }
+        }
+        out.data = data;
+        Ok(More::Yes)
+    }
+
+    fn end(&mut self, trailers: Option<&HeaderMap>, out: &mut Out) -> Result<More, Error> {
+        match self.length {
+            Length::Left(0) => Ok(More::No),
+            Length::Left(_) => Err(uneven("shorter")),
+            Length::Chunked => {
+                let mut last = b"0\r\n".to_vec();
+                trailers.into_iter().for_each(|trailers| write_fields(&mut last, trailers));
+                last.extend_from_slice(b"\r\n");
+                out.lead = last.into();
+                Ok(More::No)
+            }
+        }
+    }
+}
+
+impl Length {
+    /// The piece again, unless the body is of another length than announced.
+    fn check(&mut self, piece: Piece) -> Result<Piece, Error> {
+        match (self, &piece) {
+            (Length::Left(left), Piece::Data(data)) => take(left, data)?,
+            (Length::Left(1..), _) => return Err(uneven("shorter")),
+            _ => {}
+        }
+        Ok(piece)
+    }
+
+    /// The framing in the head: a length, or chunks.
+    fn announced(&self) -> Option<Option<u64>> {
+        match self {
+            Length::Left(length) => Some(Some(*length)),
+            Length::Chunked => Some(None),
+        }
+    }
+}
+
+fn take(left: &mut u64, data: &Bytes) -> Result<(), Error> {
+    *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven("longer"))?;
+    Ok(())
+}
+
+/// `then`, once the socket has all that was written.
+fn flush(io: &mut Io, cx: &mut Context<'_>, then: Sent) -> Sent {
+    match io.poll_flush(cx) {
+        Poll::Ready(Ok(())) => then,
+        Poll::Ready(Err(_)) => Sent::Refused,
+        Poll::Pending => Sent::Blocked,
+    }
+}
+
+fn check(call: &Call) -> Result<(), Error> {
+    // Nothing in it may end the request line or become a second one.
+    let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+    let begins = matches!(call.target.as_bytes().first(), None | Some(b'/' | b'?'));
+    if !begins || !call.target.as_bytes().iter().all(plain) {
+        return Err(Error::new(Kind::BadRequest, "the path of the call is not valid"));
+    }
+    let host = call.host.as_ref().map(|host| Authority::try_from(host.as_bytes()));
+    if host.is_some_and(|host| host.is_err()) {
+        return Err(Error::new(Kind::BadRequest, "the host of the call is not valid"));
+    }
+    if call.method == Method::CONNECT {
+        return Err(Error::new(Kind::BadRequest, "the method cannot be used for a call"));
+    }
+    Ok(())
+}
+
+/// RFC 9110, 8.6: these say that their body is empty.
+fn meant_to_have_a_body(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+fn write_line(out: &mut Vec<u8>, method: &Method, path: [&str; 2], host: &[u8]) {
+    for part in [method.as_str(), " ", path[0], path[1], " HTTP/1.1\r\nhost: "] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(host);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
+    for (name, value) in fields.iter().filter(|(name, _)| !rebuilt(name)) {
+        write::field(out, name.as_str().as_bytes(), value);
+    }
+}
+
+fn write_length(out: &mut Vec<u8>, length: Option<Option<u64>>) {
+    match length {
+        None => {}
+        Some(None) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Some(Some(length)) => write::content_length(out, length),
+    }
+}
+
+fn uneven(how: &str) -> Error {
+    Error::new(Kind::BadRequest, format!("the request's body is {how} than announced"))
+}
+
+/// The fields of a request, without those that only an HTTP/1.1 connection has.
+fn shared_head(method: Method, uri: http::Uri, headers: HeaderMap) -> http::Request<()> {
+    let mut head = http::Request::new(());
+    *head.method_mut() = method;
+    *head.uri_mut() = uri;
+    *head.version_mut() = http::Version::HTTP_2;
+    *head.headers_mut() = headers;
+    head
+}

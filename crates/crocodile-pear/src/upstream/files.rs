@@ -1,3 +1,0 @@
-//! The files that a configuration names.
-
-pub use crate::carried::Files;

@@ -1,0 +1,65 @@
+//! The places of calls in flight, and the queue for them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use crate::config::spec::Timeout;
+use crate::upstream::call::clock::Clock;
+
+/// The limit of an upstream's calls in flight, over all cores.
+pub(crate) struct Gate(pub(crate) Option<Limit>);
+
+/// The places that there are.
+pub(crate) struct Limit {
+    pub(crate) calls: Semaphore,
+    /// As many again may trickle; they make room for those that wait.
+    pub(crate) trickling: Semaphore,
+    /// How many calls wait.
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl Gate {
+    /// At most `most` calls at once; `None` for no limit.
+    pub(crate) fn new(most: Option<usize>) -> Self {
+        let limit = |calls: usize| {
+            let places = || Semaphore::new(calls.min(Semaphore::MAX_PERMITS));
+            Limit { calls: places(), trickling: places(), waiting: AtomicUsize::new(0) }
+        };
+        Gate(most.map(limit))
+    }
+
+    /// Whether calls may have to wait for it.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Counts a call that waits, for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for a place, as long as the call may.
+pub(crate) async fn queue<'a>(gate: &'a Limit, clock: &mut Clock, limit: Timeout) -> Option<SemaphorePermit<'a>> {
+    let since = Instant::now();
+    let _waiting = Waiting::new(&gate.waiting);
+    let permit = match clock.within(limit) {
+        Timeout::Never => gate.calls.acquire().await.ok(),
+        Timeout::After(limit) => tokio::time::timeout(limit, gate.calls.acquire()).await.ok()?.ok(),
+    };
+    clock.charge(since.elapsed());
+    permit
+}

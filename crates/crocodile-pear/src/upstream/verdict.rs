@@ -1,8 +1,0 @@
-//! The verdict of an attempt on its server.
-
-/// Whether an attempt speaks for its server or against it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Went {
-    Well,
-    Badly,
-}
