@@ -79,8 +79,12 @@ impl Goal {
         let bounds = &self.pool.bounds;
         let peer = io.peer();
         let span = Span { idle: bounds.connections.keep, lifetime: bounds.connections.lifetime };
-        let terms = Terms { freed: self.shard().freed.clone(), most: self.state().most };
+        let terms = Terms { freed: self.shard().freed.clone(), most: self.state().most.filter(|most| *most > 0) };
         let (session, driver) = Session::open(io, bounds.max_head, span, terms).await?;
+        if session.most() == 0 {
+            // Calls would open one connection after the other for it.
+            return Err(refused());
+        }
         let (pool, own) = (Arc::downgrade(&self.pool), Arc::downgrade(&session));
         tokio::spawn(drive(driver, Listed { pool, thread: self.thread, session: own }));
         let taken = take(&session);
