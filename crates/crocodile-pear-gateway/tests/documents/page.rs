@@ -29,6 +29,7 @@ pub fn all() -> Vec<PathBuf> {
     pages.extend(markdown(&root().join("docs")));
     pages.extend(markdown(&root().join("docs/how-to")));
     pages.extend(markdown(&root().join("docs/coming-from")));
+    pages.extend(markdown(&root().join("docs/decisions")));
     pages
 }
 
