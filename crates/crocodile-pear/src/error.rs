@@ -1,4 +1,4 @@
-//! What went wrong while a request was served: its kind, whose fault it was, and what the client is told.
+//! Errors while a request is served: their kind, whose fault they are, and the message for the client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,7 +36,7 @@ struct Inner {
     step: Option<Cow<'static, str>>,
     upstream: Option<Arc<str>>,
     after: Option<Duration>,
-    /// What the upstream answered.
+    /// The status that the upstream answered.
     answered: Option<StatusCode>,
     /// Header fields that belong to the status.
     fields: HeaderMap,
@@ -46,7 +46,7 @@ struct Inner {
     body: Option<Bytes>,
 }
 
-/// What went wrong. Each kind has a status for the client, and says whose fault it was.
+/// The kind of an error. Each kind has a status for the client, and says whose fault it was.
 ///
 /// ```
 /// use crocodile_pear::error::{Fault, Kind};
@@ -102,9 +102,9 @@ pub enum Kind {
 /// The type of a failure, as OpenTelemetry has it (`error.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorType {
-    /// One of the gateway, or of a call that it made.
+    /// A kind of the gateway, or of a call that it made.
     Kind(Kind),
-    /// What an upstream answered.
+    /// A status that an upstream answered.
     Status(u16),
 }
 
@@ -141,8 +141,8 @@ impl Kind {
         }
     }
 
-    /// What an upstream's status is to a step that cannot use it. Most of 4xx say what is wrong with what the client
-    /// asked for. The others answer how the gateway called.
+    /// The kind of an upstream's status for a step that cannot use it. Most of 4xx concern the request of the
+    /// client. The others concern the way the gateway called.
     pub fn of_status(status: StatusCode) -> Self {
         match status.as_u16() {
             405 | 407 | 408 | 411 | 417 | 421 | 426 | 431 => Kind::Unusable,
@@ -303,7 +303,7 @@ impl Error {
         self.0.after
     }
 
-    /// What went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }

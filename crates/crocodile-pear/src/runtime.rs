@@ -1,4 +1,4 @@
-//! What every floor needs of the machine: threads, timers, sockets, descriptors, the calendar, chance.
+//! The machine: threads, timers, sockets, descriptors, the calendar, chance.
 //!
 //! - `thread_id`: the index of a thread, for what each thread has of its own.
 //! - `deadline_timer`: one timer for deadlines that move.

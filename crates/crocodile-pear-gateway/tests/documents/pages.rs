@@ -217,3 +217,31 @@ fn the_readme_s_two_commands_are_the_ones_that_are_run() {
     let test = lines.iter().find(|line| line.starts_with("cargo test")).unwrap().split('#').next().unwrap().trim();
     assert!(ci.lines().any(|line| line.trim() == test), "`.ci/run` does not run `{test}`");
 }
+
+#[test]
+fn the_index_names_every_page() {
+    let docs = root().join("docs");
+    let index = fs::read_to_string(docs.join("README.md")).unwrap();
+    for path in page::all() {
+        let Ok(name) = path.strip_prefix(&docs) else { continue };
+        let name = name.to_str().unwrap();
+        let listed = name == "README.md" || name.starts_with("decisions/") || index.contains(&format!("({name})"));
+        assert!(listed, "docs/README.md does not name {name}");
+    }
+}
+
+#[test]
+fn the_table_of_tests_names_files_that_exist() {
+    let contributing = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let named: Vec<&str> =
+        contributing.split('`').filter(|name| name.starts_with("G/") || name.starts_with("L/")).collect();
+    assert!(named.len() > 40, "{named:?}");
+    for name in named {
+        let (crate_name, file) = match name.split_at(2) {
+            ("G/", file) => ("crocodile-pear-gateway", file),
+            (_, file) => ("crocodile-pear", file),
+        };
+        let path = root().join("crates").join(crate_name).join("tests").join(file);
+        assert!(path.exists(), "CONTRIBUTING.md names `{name}`, which is not there");
+    }
+}

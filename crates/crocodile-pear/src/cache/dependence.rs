@@ -1,4 +1,4 @@
-//! What the answers of an endpoint depend on in its clients' requests: caches downstream must know it.
+//! The parts of a request that the answers of an endpoint depend on: caches downstream must know them.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL, COOKIE, EXPIRES, HeaderName};
 use super::rules::vary::add_names;
 use crate::jq::Read;
 
-/// What the answers of an endpoint depend on in its clients' requests, as the configuration shows.
+/// The parts of a request that the answers of an endpoint depend on, as the configuration shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependence {
     /// These header fields of requests.
     pub(super) fields: Vec<HeaderName>,
     /// All header fields.
     pub(super) everything: bool,
-    /// Who the client is.
+    /// Whether answers depend on the client's identity.
     pub(super) personal: bool,
     /// The client's credentials, which the gateway checks: only an answer that allows it is shared (RFC 9111, 3.5).
     pub(super) checked: bool,

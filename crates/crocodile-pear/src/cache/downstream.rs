@@ -23,11 +23,11 @@ use crate::http::http1::NameSet;
 pub enum Made<'a> {
     /// By one server: its fields are about the whole. Or it was described already, as an answer of several parts.
     Alone,
-    /// Of parts, all of which are here.
+    /// All parts have arrived.
     Whole(&'a Said),
-    /// Of parts, some of which are still to come.
+    /// Some parts are still to come.
     Streaming(&'a Said),
-    /// Of parts, all of which are here; it is kept on these terms.
+    /// All parts have arrived, and the answer is stored on these terms.
     Kept(&'a Said, &'a Terms),
 }
 
@@ -140,7 +140,7 @@ fn set(headers: &mut HeaderMap, name: HeaderName, text: &str, dependence: &Depen
     }
 }
 
-/// What is said of an answer whose parts are all here: the strictest of them.
+/// The `Cache-Control` of an answer whose parts have all arrived: that of the strictest part.
 fn whole_control(
     said: &Said,
     private: bool,
@@ -189,7 +189,7 @@ fn whole_control(
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// What is said of an answer whose head leaves before all of its parts are known: the next one may be for one client.
+/// The `Cache-Control` of a head that leaves before all parts are known: the next part may be for one client.
 fn streaming_control(said: &Said, private: bool, public: Option<Duration>) -> String {
     match public {
         Some(fresh) if !private && !said.no_store => format!("public, max-age={}", fresh.as_secs()),

@@ -1,4 +1,4 @@
-//! What the parts of an answer say about keeping it, added up as they come: the strictest counts.
+//! Cache directives of the parts of an answer, added up as the parts arrive: the strictest counts.
 
 use std::sync::LazyLock;
 
@@ -46,7 +46,7 @@ pub struct AskedWith {
     pub forwarded: Vec<HeaderName>,
 }
 
-/// What all parts say together.
+/// The directives of all parts together.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// How many parts there are.

@@ -50,7 +50,7 @@ pub struct Store {
     refused: AtomicU64,
     copies: AtomicU64,
     copied: AtomicU64,
-    /// What became of requests, by cache.
+    /// The outcomes of requests, by cache.
     traffics: Traffics,
 }
 
@@ -76,7 +76,7 @@ struct Sweeper {
     slot: usize,
 }
 
-/// What was found under a key.
+/// An entry that was found under a key.
 pub struct FoundEntry {
     /// The entry.
     pub entry: Arc<Entry>,
@@ -84,7 +84,7 @@ pub struct FoundEntry {
     pub stale: bool,
 }
 
-/// What a store has, and has done.
+/// The size of a store, and its events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Entries now.
@@ -409,17 +409,17 @@ impl Store {
         self.suspended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It is in reach again, and has told. Each call of [`Store::suspend`] has one of this.
+    /// The source of events is connected again and has caught up. Each call of [`Store::suspend`] is followed by one of this.
     pub fn resume(&self) {
         self.suspended.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// What became of the requests at each cache.
+    /// The outcomes of the requests at each cache.
     pub fn traffics(&self) -> &Traffics {
         &self.traffics
     }
 
-    /// What it has, and has done.
+    /// The current counters.
     pub fn counters(&self) -> Counters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&Part) -> &AtomicU64| self.shards.iter().map(|part| load(of(part))).sum();
@@ -557,7 +557,7 @@ impl Store {
 }
 
 impl Room {
-    /// None yet.
+    /// A list without parts.
     pub fn new(store: Arc<Store>) -> Self {
         Room { store, bytes: 0 }
     }

@@ -39,7 +39,7 @@ impl Carried {
 /// The state of a part of the configuration.
 #[derive(Clone, Default)]
 pub struct Carry {
-    /// Nothing for a part that has no configuration before it.
+    /// `None` for a part that has no configuration before it.
     carried: Option<Arc<Carried>>,
     mark: Mark,
 }
@@ -56,7 +56,7 @@ impl Carry {
         Carry { carried: self.carried.clone(), mark: self.mark.and(what) }
     }
 
-    /// What identifies the part.
+    /// The identity of the part.
     pub fn mark(&self) -> Mark {
         self.mark
     }
@@ -75,7 +75,7 @@ impl Carry {
     /// Same as [`Carry::state`], if it can be made.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn try_state<T: Send + Sync + 'static, E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<Arc<T>, E> {
         if let Some(state) = self.known() {
             return Ok(state);

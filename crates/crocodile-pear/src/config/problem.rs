@@ -15,7 +15,7 @@ pub struct Span {
     pub length: u32,
 }
 
-/// One fault, told so that the operator can mend it without a manual.
+/// A fault in a configuration, with what the operator needs to mend it without a manual.
 ///
 /// ```
 /// use crocodile_pear::Client;
@@ -30,9 +30,9 @@ pub struct Span {
 pub struct Problem {
     /// Where it stands.
     pub span: Span,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What would be right.
+    /// The text to write instead.
     pub remedy: Option<String>,
     /// Whether it stops the configuration from running.
     pub severity: Severity,
@@ -43,7 +43,7 @@ pub struct Problem {
 pub enum Severity {
     /// The configuration cannot run.
     Error,
-    /// It runs, and probably not as meant.
+    /// The configuration runs, and probably not as meant.
     Warning,
 }
 

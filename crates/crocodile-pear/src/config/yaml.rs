@@ -45,7 +45,7 @@ struct Reader<'a> {
     problems: &'a mut Problems,
     /// The maps and lists that have begun and not ended, outermost first.
     open: Vec<Open>,
-    /// What was given a name, and its weight.
+    /// The nodes with anchors, and their weight.
     anchors: HashMap<usize, (Node, usize)>,
     aliased: usize,
     root: Option<Node>,
@@ -63,7 +63,7 @@ enum Items {
     Map { entries: Vec<(Located<String>, Node)>, seen: HashMap<String, u32>, key: Key, merged: Vec<Node> },
 }
 
-/// What a map waits for.
+/// The next event that a map waits for.
 enum Key {
     /// A key.
     Wanted,
@@ -270,7 +270,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a node means as the key of a map.
+/// The meaning of a node as the key of a map.
 fn read_key(node: &Node, seen: &mut HashMap<String, u32>, problems: &mut Problems) -> Key {
     let Some(key) = node.as_text() else {
         problems.error::<()>(node.span, format!("found {}, wanted a key", node.found()), "write a word before the `:`");

@@ -180,7 +180,7 @@ crate::choice! {
     /// How texts are written that a spreadsheet takes for formulas: those that begin with `=`, `+`, `-`, `@`, a tab or a
     /// line break.
     pub enum Formulas {
-        /// As they are.
+        /// Texts stay as they are.
         Keep = "keep",
         /// With a `'` before them, so that a spreadsheet shows them as text.
         Quote = "quote",

@@ -35,7 +35,7 @@ const RATIO: u64 = 1_000;
 #[cfg(feature = "zstd")]
 const WINDOW: u32 = 23;
 
-/// One coding inside another can happen by accident; more is an attack.
+/// A coding inside another can happen by accident; more is an attack.
 const NESTED: usize = 2;
 
 /// The answer with its body decompressed while it is read. An answer that is not compressed stays unchanged.
@@ -68,7 +68,7 @@ pub(super) fn codings(headers: &HeaderMap) -> impl Iterator<Item = String> {
     codings.filter(|coding| !coding.is_empty() && coding != "identity")
 }
 
-/// One compressed stream.
+/// A compressed stream.
 enum Decoder {
     Gzip(Decompress),
     /// The zlib format, or raw deflate, which some servers send instead. The first byte shows which.

@@ -99,7 +99,7 @@ fn boundary(parts: &[Vec<u8>]) -> String {
     (0..).map(made).find(free).unwrap_or_default()
 }
 
-/// One part: a value, or a file as `{filename, content_type, text | base64}`.
+/// A part: a value, or a file as `{filename, content_type, text | base64}`.
 fn part(name: &str, value: &Value) -> Result<Vec<u8>, Error> {
     let mut out = format!("content-disposition: form-data; name=\"{}\"", quoted(name)).into_bytes();
     let Some(fields) = value::as_object(value) else {

@@ -37,7 +37,7 @@ impl Moment {
         Moment(self.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// As a date of HTTP.
+    /// Writes the moment as a date of HTTP.
     pub fn to_date(self) -> String {
         httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(self.0))
     }

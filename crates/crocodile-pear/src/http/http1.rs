@@ -26,9 +26,9 @@ pub use self::unread::Fields;
 /// Whether a connection may serve another request once this one is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// It may.
+    /// The connection may stay open.
     Keep,
-    /// It ends.
+    /// The connection ends.
     Close,
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Version};
 
 use crate::error::{Error, Kind};
 
-/// What `via` says of this process.
+/// The entry of this process in `via`.
 struct Own {
     name: String,
     old: String,
@@ -24,7 +24,7 @@ static OWN: LazyLock<Own> = LazyLock::new(|| {
     Own { old: entry("1.0"), usual: entry("1.1"), two: entry("2"), name }
 });
 
-/// What is added to `via` where a request came in this version of HTTP.
+/// The text that is added to `via` where a request came in this version of HTTP.
 pub fn entry(received: Version) -> &'static str {
     match received {
         Version::HTTP_10 => &OWN.old,
@@ -36,13 +36,13 @@ pub fn entry(received: Version) -> &'static str {
 /// How many further gateways a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwards {
-    /// Nothing is said of it.
+    /// The request has no such field.
     Any,
     /// So many; 0 is for the gateway itself.
     AtMost(u64),
 }
 
-/// What `Max-Forwards` says. What is no number says nothing.
+/// The value of `Max-Forwards`. A value that is not a number is ignored.
 pub fn forwards(headers: &HeaderMap) -> Forwards {
     let digits = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let written = headers.get(MAX_FORWARDS).and_then(|value| value.to_str().ok()).filter(digits);

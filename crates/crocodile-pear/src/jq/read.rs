@@ -23,7 +23,7 @@ impl fmt::Display for Read {
     }
 }
 
-/// What a term reads of these variables, each part once. A field is named only where the text names it; a variable of the same name
+/// The parts of these variables that a term reads, each once. A field is named only where the text names it; a variable of the same name
 /// that the term binds itself counts, too.
 pub fn reads(term: &Term<'_>, variables: &[String]) -> Vec<Read> {
     let mut found = Found { variables, reads: Vec::new() };

@@ -11,7 +11,7 @@ pub const WIDTH: usize = 64;
 pub struct Carry {
     /// All ones within a string.
     text: u64,
-    /// One if the last byte was a backslash that escapes the next.
+    /// A 1 if the last byte was a backslash that escapes the next.
     escape: u64,
 }
 

@@ -6,12 +6,12 @@ use crate::error::{Error, Kind};
 
 /// Checks one JSON value that arrives in pieces; whitespace may surround it.
 ///
-/// It rejects a leading byte order mark (RFC 8259, 8.1). It accepts escapes of lone surrogates, because the grammar
+/// The checker rejects a leading byte order mark (RFC 8259, 8.1). It accepts escapes of lone surrogates, because the grammar
 /// allows them.
 #[derive(Clone, Debug)]
 pub struct Checker {
     state: State,
-    /// One bit for each open list (0) or object (1), the innermost in the lowest bit. As wide as `DEPTH`.
+    /// A bit for each open list (0) or object (1), the innermost in the lowest bit. As wide as `DEPTH`.
     open: u128,
     depth: usize,
     /// Whether the string being read is a key.
@@ -254,7 +254,7 @@ impl Checker {
 }
 
 impl State {
-    /// What was expected where another byte came.
+    /// The expectation where another byte came.
     fn wants(self) -> &'static str {
         match self {
             State::Field | State::Key => "a key in quotes is missing",

@@ -97,7 +97,7 @@ fn key(path: &str) -> Option<(Box<str>, &str)> {
 
 /// Reads the items of one list, or the values of one object, from a document that arrives in pieces.
 ///
-/// It checks the whole document as it passes, so every returned item is valid JSON. If a key occurs twice, the last
+/// The reader checks the whole document as it passes, so every returned item is valid JSON. If a key occurs twice, the last
 /// value counts, as for [`read`]; if items of the first value were already returned, it is an error. It buffers the
 /// beginning of one item, at most `bound` bytes.
 pub struct Items {
@@ -121,7 +121,7 @@ pub struct Items {
 }
 
 enum Form {
-    /// One document.
+    /// A whole document.
     Document(Place),
     /// A document on each line.
     Lines,

@@ -86,7 +86,7 @@ impl Places {
     }
 }
 
-/// What the last token of a block means for the next block: one flag each, in the lowest bit.
+/// The meaning of the last token of a block for the next block: one flag each, in the lowest bit.
 struct Tokens {
     open: u64,
     comma: u64,
@@ -163,7 +163,7 @@ fn next(of: u64, spaces: u64, carry: &mut u64) -> u64 {
 
 /// The open lists and objects.
 struct Nest {
-    /// One bit for each list (0) or object (1), the innermost in the lowest bit.
+    /// A bit for each list (0) or object (1), the innermost in the lowest bit.
     open: u128,
     depth: usize,
     deepest: usize,

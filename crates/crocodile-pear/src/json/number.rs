@@ -8,7 +8,7 @@ use super::text::is_space;
 /// Longer numbers are rejected: the time to read an integer grows with the square of its length.
 pub const DIGITS: usize = 1000;
 
-/// What the last token of a block means for the next block: one flag each, in the lowest bit.
+/// The meaning of the last token of a block for the next block: one flag each, in the lowest bit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     /// Inside a number or word.

@@ -12,7 +12,7 @@ use crate::http::http1::{Fields, NameSet};
 use crate::json::Data;
 use crate::message::xml_lists::Lists;
 
-/// One answer. The head has arrived; the body is pulled.
+/// An answer. The head has arrived; the body is pulled.
 pub struct Answer {
     /// The status from the upstream, or 200 for an answer that a step made.
     pub status: StatusCode,

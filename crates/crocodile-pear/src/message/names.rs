@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::json::Data;
 
-/// What is known about an item besides its body. Most items have nothing.
+/// Facts about an item besides its body. Most items have none.
 pub type Names = Option<Arc<Named>>;
 
 /// Named results, and the documents that an item was made from. Both are short, so they are lists.

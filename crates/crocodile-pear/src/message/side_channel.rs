@@ -1,4 +1,4 @@
-//! What passes between a client and an upstream besides a request and its answer: interim answers, trailers, and a
+//! The side channel between a client and an upstream, besides a request and its answer: interim answers, trailers, and a
 //! connection that switches to another protocol.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::config::spec::Timeout;
 
-/// What the client accepts besides the answer. Only the one call on behalf of the client has it; it is empty for any
+/// The extras that the client accepts besides the answer. Only the one call on behalf of the client has them; they are empty for any
 /// other call.
 #[derive(Clone, Default)]
 pub struct Passage {

@@ -13,7 +13,7 @@ crate::choice! {
 }
 
 impl Protocol {
-    /// What is offered by ALPN, the preferred version first.
+    /// The versions to offer by ALPN, the preferred one first.
     pub(crate) fn offers(self) -> &'static [&'static [u8]] {
         match self {
             Protocol::Auto => &[b"h2", b"http/1.1"],
@@ -26,7 +26,7 @@ impl Protocol {
 /// Which versions of HTTP a connection is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// Those of the configuration.
+    /// All versions of the configuration.
     All,
     /// HTTP/1.1 alone.
     Http1,

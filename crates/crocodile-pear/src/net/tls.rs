@@ -66,7 +66,7 @@ impl TlsClient {
     /// Makes the handshake.
     ///
     /// # Errors
-    /// Those of the socket, and why the server is not trusted.
+    /// The errors of the socket, and the reason why the server is not trusted.
     pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         self.connector.connect(self.name.clone(), stream).await
     }
@@ -87,7 +87,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// What carries it.
+    /// The socket under it.
     pub(crate) fn socket(&self) -> &Socket {
         self.stream.get_ref().0
     }
@@ -97,7 +97,7 @@ impl Stream {
         self.stream.get_ref().1.alpn_protocol()
     }
 
-    /// It ends without a goodbye: what was sent is not whole.
+    /// Ends the stream without a `close_notify`, so that the peer does not take it for complete.
     pub(crate) fn break_off(&mut self) {
         self.broken = true;
     }

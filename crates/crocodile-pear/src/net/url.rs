@@ -5,7 +5,7 @@ use http::Uri;
 use crate::config::problem::Problems;
 use crate::config::spec::Located;
 
-/// What to write instead of a Unix socket in a URL, as others have it: `http://unix:/run/app.sock:/api`, `unix//run/app.sock`.
+/// The text to write instead of a Unix socket in a URL, as other programs write it: `http://unix:/run/app.sock:/api`, `unix//run/app.sock`.
 fn habit(text: &str) -> Option<String> {
     const FORMS: [&str; 3] = ["unix//", "unix://", "unix:"];
     let (scheme, rest) = text.split_once("://unix:").map_or(("http", text), |(scheme, _)| (scheme, text));
@@ -99,7 +99,7 @@ pub fn warn_of_clear(written: &Located<String>, what: &str, problems: &mut Probl
     }
 }
 
-/// What to write instead of a text that is not the URL of an upstream.
+/// The text to write instead of one that is not the URL of an upstream.
 fn remedy(text: &str) -> String {
     const FORM: &str = "write it as `http://host:port/path`";
     if text.contains("${") {

@@ -1,4 +1,4 @@
-//! What the work of this thread has used, and what it may use.
+//! The work and memory that this thread has used, and may use.
 //!
 //! Work that must stop is unwound, not given an error: expressions catch errors, and would continue.
 
@@ -85,11 +85,11 @@ struct Exhausted(&'static str);
 
 /// Why work ends early, and may start again.
 enum Stopped {
-    /// It is long.
+    /// The work is long.
     Long,
     /// Others hold the memory that it needs: this much in total.
     Starved(u64),
-    /// It needs more memory than all work may have.
+    /// The work needs more memory than all work may have.
     Oversized,
     /// Its result is no longer needed.
     Abandoned,
@@ -138,7 +138,7 @@ pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T)
 /// Evaluates with this many units of work, and this many bytes of results.
 ///
 /// # Errors
-/// Those of the evaluation, and `Kind::Expression` if it exceeds either.
+/// The errors of the evaluation, and `Kind::Expression` if it exceeds either.
 pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     METER.with(|meter| {
         let (work, growth, slice) = match meter.place.get() {

@@ -30,7 +30,7 @@ pub struct Settings {
     pub queue: usize,
     /// Bytes that all of it may have.
     pub memory: u64,
-    /// What each thread does first.
+    /// A function that each thread calls first.
     pub begin: fn(),
 }
 
@@ -47,13 +47,13 @@ pub fn configure(settings: Settings) {
     lock().settings = settings;
 }
 
-/// What becomes of work that was begun.
+/// The outcome of work that was begun.
 pub enum Done {
-    /// It has ended.
+    /// The work has ended.
     Ended,
     /// Others held the memory that it needed: this many bytes so far.
     Starved(u64),
-    /// It needs more memory than all work may have.
+    /// The work needs more memory than all work may have.
     Oversized,
 }
 

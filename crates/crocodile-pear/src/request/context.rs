@@ -1,4 +1,4 @@
-//! What a request brings, as expressions and templates see it.
+//! The client's request, as expressions and templates see it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -32,13 +32,13 @@ pub const VARIABLES: [&str; 10] =
 /// The parameters of a request's path, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
-    /// Those that are one segment, percent-decoded.
+    /// The parameters that are one segment, percent-decoded.
     pub values: Vec<(Arc<str>, String)>,
     /// The one that is the rest of the path, and where in the path it begins: at its slash, or at the end.
     pub rest: Option<(Arc<str>, usize)>,
 }
 
-/// One request of a client, while it is served.
+/// A request of a client, while it is served.
 pub struct Scope {
     method: Method,
     /// Whether a HEAD is served as the GET of its path.
@@ -234,7 +234,7 @@ impl Scope {
         &mut self.facts
     }
 
-    /// What those around the pipeline keep of a request for themselves, by its type.
+    /// Values that the layers keep of a request for themselves, by their type.
     pub fn extensions(&self) -> &Extensions {
         &self.extensions
     }
@@ -244,7 +244,7 @@ impl Scope {
         &mut self.extensions
     }
 
-    /// What the client can receive besides the answer, for the call that is made for it.
+    /// The extras that the client can receive besides the answer, for the call that is made for it.
     pub fn passage(&self) -> &Passage {
         &self.passage
     }
@@ -330,7 +330,7 @@ impl Scope {
         self.memo.get_or_init(Arc::default)
     }
 
-    /// What the pipeline notes about the parts of its answer, if it does.
+    /// The pipeline's record of the parts of its answer, if it keeps one.
     pub fn parts<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.parts.get()?.clone().downcast().ok()
     }

@@ -1,5 +1,5 @@
-//! What is known of a request besides the client's words: who asked, which endpoint serves it, its id, and what was
-//! found out on the way in.
+//! Facts about a request besides its own fields: the client, the endpoint that serves it, its id, and the findings of the
+//! layers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -80,7 +80,7 @@ impl fmt::Display for ClientAddress {
 pub struct ClientCertificate {
     /// Its subject (RFC 4514): `CN=shop,O=Example`.
     pub subject: String,
-    /// Who signed it, likewise.
+    /// The issuer of the certificate, likewise.
     pub issuer: String,
     /// The DNS names of its subject.
     pub names: Vec<String>,
@@ -158,7 +158,7 @@ pub struct Facts {
 pub type GrantedField = (HeaderName, Option<HeaderValue>);
 
 impl Facts {
-    /// Those of a request that came from this client.
+    /// The facts of a request that came from this client.
     pub fn of(client: ClientFacts) -> Self {
         Facts { client: Some(client), ..Facts::default() }
     }

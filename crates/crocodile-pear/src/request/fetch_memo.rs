@@ -1,4 +1,4 @@
-//! What was fetched for a request, so that the same is not fetched twice.
+//! Documents that were fetched for a request, so that none is fetched twice.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::message::names::Base;
 /// Bytes of documents that are kept, as they came. One that is parsed takes several times as much.
 const BYTES: usize = 4 << 20;
 
-/// What an entry weighs besides its document.
+/// The weight of an entry besides its document.
 const ENTRY: usize = 256;
 
 /// The documents of one request of a client. Those that run are shared by all who ask. Those that are there are kept up
@@ -31,7 +31,7 @@ pub struct Memo(Mutex<Documents>);
 pub struct Document {
     /// The status it came with.
     pub status: StatusCode,
-    /// What it says.
+    /// The data of the document.
     pub data: Data,
     /// The header fields it came with.
     pub headers: Fields,
@@ -41,7 +41,7 @@ pub struct Document {
     pub size: usize,
 }
 
-/// What becomes of fetching a document.
+/// The result of fetching a document.
 pub type Fetched = Result<Arc<Document>, Error>;
 
 type Fetch = BoxFuture<'static, Fetched>;
@@ -55,7 +55,7 @@ type Key = Arc<[u8]>;
 #[derive(Default)]
 struct Documents {
     known: HashMap<Key, Entry>,
-    /// Those that are there, the oldest first.
+    /// The keys of the entries, the oldest first.
     kept: VecDeque<Key>,
     bytes: usize,
 }

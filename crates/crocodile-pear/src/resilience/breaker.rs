@@ -20,7 +20,7 @@ spec! {
     pub struct BreakerSpec {
         /// The breaker opens after this many failures in a row.
         pub failures: NonZeroU32 = NonZeroU32::MIN.saturating_add(9),
-        /// It also opens when this share of the calls within `window` has failed.
+        /// The breaker also opens when this share of the calls within `window` has failed.
         pub rate: Share = Share(0.5),
         /// `rate` applies only if there were at least this many calls within `window`.
         pub calls: NonZeroU32 = NonZeroU32::MIN.saturating_add(49),
@@ -28,7 +28,7 @@ spec! {
         pub window: Duration = Duration::from_secs(10),
         /// How long the breaker stays open. Then it lets one call at a time through as a probe.
         pub open: Duration = Duration::from_secs(5),
-        /// It closes after this many successful probes.
+        /// The breaker closes after this many successful probes.
         pub probes: NonZeroU32 = NonZeroU32::MIN.saturating_add(2),
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Outage {
     until: AtomicU64,
 }
 
-/// What a call may do.
+/// The permission for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// There is no outage.

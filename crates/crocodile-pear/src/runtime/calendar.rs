@@ -59,7 +59,7 @@ impl Day {
 }
 
 impl fmt::Display for Day {
-    /// As ISO 8601 has it.
+    /// Writes the date as ISO 8601 has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
     }

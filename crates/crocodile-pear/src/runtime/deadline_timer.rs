@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::{Instant, Sleep};
 
-/// One timer, made at the first wait. Setting it anew costs less than making another.
+/// A timer, made at the first wait. Setting it anew costs less than making another.
 #[derive(Debug, Default)]
 pub struct Alarm(Option<Pin<Box<Sleep>>>);
 

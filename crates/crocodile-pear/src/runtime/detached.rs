@@ -22,7 +22,7 @@ pub enum Detached {
     Done,
     /// Without, after all tries.
     Failed,
-    /// It never began: there was too much of it.
+    /// The work never began: there was too much of it.
     Refused,
     /// The process ended first.
     Lost,

@@ -19,7 +19,7 @@ use crate::runtime::descriptors;
 /// Reads the path of a Unix socket, as written.
 ///
 /// # Errors
-/// What is wrong with it, and what to write instead.
+/// The fault of the path, and the text to write instead.
 pub fn path(text: &str) -> Result<PathBuf, (String, String)> {
     const FORM: &str = "write the whole path, from `/` on";
     let bare = text.strip_prefix("unix:").unwrap_or(text);
@@ -46,7 +46,7 @@ fn fits(path: &str) -> bool {
     UnixAddr::from_pathname(path).is_ok()
 }
 
-/// What carries the bytes of a connection.
+/// The socket under a connection.
 #[derive(Debug)]
 pub enum Socket {
     /// TCP.
@@ -62,7 +62,7 @@ const APART: Duration = Duration::from_millis(5);
 /// Connects to a server. Where descriptors are scarce, it waits a little for one.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let open = || if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     match open().and_then(descriptors::claim) {
@@ -78,7 +78,7 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 /// Connects to a Unix socket, in the same way.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     match UnixStream::connect(path).await.and_then(descriptors::claim) {
         Err(error) if descriptors::is_exhausted(&error) => Box::pin(patiently(|| UnixStream::connect(path))).await,
@@ -123,7 +123,7 @@ impl Socket {
     /// Waits for the first byte and leaves it where it is; `None` if there is none, or if the socket cannot look.
     ///
     /// # Errors
-    /// Those of the system call.
+    /// The errors of the system call.
     pub async fn peek(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         match self {

@@ -70,7 +70,7 @@ pub struct Histogram {
     cells: Box<[Cell]>,
 }
 
-/// What one thread has counted, on cache lines that no other thread writes.
+/// The counts of a thread, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(64))]
 struct Cell {
@@ -161,7 +161,7 @@ impl<K: Copy + PartialEq> Histograms<K> {
         own.map_or_else(|| self.others.get_or_init(|| Histogram::new(self.bounds)), |(_, own)| own).count(time);
     }
 
-    /// What was counted, by kind; nothing, for the kinds that are counted together.
+    /// The counts by kind; `None` for the kinds that are counted together.
     pub fn snapshots(&self) -> impl Iterator<Item = (Option<K>, Snapshot)> {
         let known = self.known.iter().map_while(OnceLock::get).map(|(kind, own)| (Some(*kind), own.snapshot()));
         known.chain(self.others.get().map(|others| (None, others.snapshot())))

@@ -1,4 +1,4 @@
-//! What happened to one request: the calls that were made for it, each with its moments.
+//! The record of a request: the calls that were made for it, each with its moments.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,7 +88,7 @@ pub struct CallingStep {
     pub index: u16,
     /// Its name, as in errors: `request`, or `requests.cases`.
     pub name: Box<str>,
-    /// What is not shown of its targets.
+    /// Parts of its targets that are not shown.
     pub hidden: Hidden,
 }
 
@@ -106,7 +106,7 @@ impl Hidden {
     }
 }
 
-/// One call: one request to one server, or an answer that was kept. A retry is a call of its own. All moments are times since the
+/// A call: one request to one server, or an answer from a cache. A retry is a call of its own. All moments are times since the
 /// request began.
 #[derive(Clone, Debug)]
 pub struct CallRecord {
@@ -161,7 +161,7 @@ pub enum CallKind {
     Database,
 }
 
-/// What opening a connection took.
+/// The times of opening a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Until an address was known.
@@ -175,11 +175,11 @@ pub struct Opening {
 /// How the cache of an upstream served a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheResult {
-    /// It had the answer.
+    /// The cache had the answer.
     Hit,
-    /// It had the answer, and gave it though it was stale.
+    /// The cache had the answer, and sent it though it was stale.
     Stale,
-    /// It had to be asked for.
+    /// The upstream was asked.
     Miss,
     /// The server confirmed that the entry is still valid.
     Revalidated,
@@ -432,7 +432,7 @@ impl CallNote {
 pub(crate) struct CallPlace<'a> {
     pub(crate) kind: CallKind,
     pub(crate) upstream: &'a Arc<str>,
-    /// Nothing, where the cache of the upstream answers.
+    /// `None` where the cache of the upstream answers.
     pub(crate) server: Option<&'a Arc<str>>,
     pub(crate) tls: bool,
 }

@@ -13,7 +13,7 @@ pub struct Timeline {
     marks: OnceLock<Arc<Mutex<Vec<Mark>>>>,
 }
 
-/// What has passed a timer so far.
+/// The messages that have passed a timer so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The timer's label.

@@ -31,7 +31,7 @@ pub struct Trace {
     state: Option<HeaderValue>,
 }
 
-/// What a client says of its trace.
+/// The trace context of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     id: [u8; 32],
@@ -41,7 +41,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// What stands in the header fields; nothing, where it is not well formed: then a new trace begins (4.3).
+    /// The context in the header fields; `None` where it is not well formed: then a new trace begins (4.3).
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut all = headers.get_all(TRACEPARENT).iter();
         let (Some(parent), None) = (all.next(), all.next()) else { return None };
@@ -301,7 +301,7 @@ mod tests {
         assert!(!sent.contains_key(TRACESTATE));
     }
 
-    /// Those of the W3C's own test suite, and more.
+    /// The cases of the W3C's own test suite, and more.
     #[test]
     fn what_is_not_well_formed_begins_anew() {
         for wrong in [

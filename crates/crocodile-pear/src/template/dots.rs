@@ -6,7 +6,7 @@
 /// segment to any of them is refused. An encoded slash between other segments stays: it leads nowhere else.
 ///
 /// # Errors
-/// What is wrong, in words for the client.
+/// The fault, in words for the client.
 pub fn check(path: &str) -> Result<(), &'static str> {
     if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
         return Ok(());
@@ -28,7 +28,7 @@ pub fn check(path: &str) -> Result<(), &'static str> {
 const DOTS: &str = "the path has a dot segment";
 const PERCENT: &str = "the path has a `%` without two hexadecimal digits";
 
-/// What a segment has so far.
+/// The state of a segment.
 #[derive(Clone, Copy, Default)]
 struct Segment {
     dots: u32,

@@ -15,10 +15,10 @@ use crate::template::check_path;
 /// The longest URL that a template may give: more than any server accepts.
 const LENGTH: usize = 64 << 10;
 
-/// What must be encoded in a value: all but the unreserved (RFC 3986, 2.3).
+/// The characters that must be encoded in a value: all but the unreserved (RFC 3986, 2.3).
 const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What must be encoded in a literal: neither reserved nor unreserved, and no `%`.
+/// The characters that must be encoded in a literal: neither reserved nor unreserved, and no `%`.
 const LITERAL: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 

@@ -30,7 +30,7 @@ use crate::message::answer::Answer;
 /// The configuration of a place.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Of lifetimes.
+    /// The rules for lifetimes.
     pub lifetimes: Lifetimes,
     /// Which methods are served.
     pub methods: Methods,
@@ -38,13 +38,13 @@ pub struct Rules {
     pub vary: Vec<HeaderName>,
     /// The largest body that is kept.
     pub max_size: u64,
-    /// What answers depend on, for those that are composed.
+    /// The parts of requests that composed answers depend on.
     pub dependence: Dependence,
 }
 
 /// A place where answers are kept.
 pub struct Cache {
-    /// What `Cache-Status` calls it.
+    /// The name of the cache in `Cache-Status`.
     pub(crate) name: &'static str,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
@@ -101,11 +101,11 @@ pub struct Question<'a> {
 pub enum Reply {
     /// The kept answer, with its entry; without an entry if the request accepts nothing but a kept answer.
     Answer(Answer, Option<Arc<Entry>>),
-    /// It must be fetched.
+    /// The answer must be fetched.
     Fetch(Box<FetchPlan>),
 }
 
-/// What a fetch gives: the answer, and what is kept of it.
+/// The result of a fetch: the answer, and its stored entry if there is one.
 pub type Fetching = Result<(Answer, Option<Arc<Entry>>), Error>;
 
 /// A request that goes further.

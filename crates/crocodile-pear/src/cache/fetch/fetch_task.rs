@@ -1,4 +1,4 @@
-//! One fetch of a cache: what is sent, and what becomes of the answer.
+//! A fetch for a cache: the request that is sent, and the handling of its answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,7 +92,7 @@ impl Trip {
         }
     }
 
-    /// What another gateway has kept, if it may be used as it is. If not, it may be validated.
+    /// An entry of another gateway, if it may be used as it is. Otherwise it may be validated.
     async fn find_shared(&mut self) -> Option<Arc<Entry>> {
         self.leading.as_ref()?;
         let holds = |entry: &Entry| {
@@ -122,7 +122,7 @@ impl Trip {
         headers
     }
 
-    /// Nothing, where nobody waits for it any more.
+    /// `None` if no client waits any more.
     async fn ask(
         &self,
         headers: HeaderMap,
@@ -174,7 +174,7 @@ impl Trip {
         }
     }
 
-    /// What is kept was confirmed, by an answer with this status. Without a leader nobody waits for it.
+    /// Renews the stored entry after an answer with this status has confirmed it. Without a leader no client waits any more.
     fn freshen(
         &self,
         headers: &HeaderMap,
@@ -300,7 +300,7 @@ impl Trip {
             && !policy::says_nothing(&answer.headers)
     }
 
-    /// It is kept: all who wait get it while it arrives.
+    /// Stores the answer, and gives it to all waiters while it arrives.
     async fn keep(
         mut self,
         gained: FetchedAnswer,
@@ -393,7 +393,7 @@ impl Trip {
         }
     }
 
-    /// What is known now that all of it is here: its tags, and the terms of a composed one. Nothing, where that changes
+    /// The entry with its tags and, if composed, its terms, now that the whole body is here. `None` if that changes
     /// nothing.
     async fn complete(&self, entry: &Entry, parts: Option<&Parts>) -> Result<Option<Entry>, Reason> {
         let lifetimes = &self.lifetimes();
@@ -417,7 +417,7 @@ impl Trip {
         Ok(Some(Entry { status, headers, selector, tags, terms, body, copies: Copies::default() }))
     }
 
-    /// It is not kept: it is for who asked. One that tells of a failure is for those who wait, too: asking again would not
+    /// Returns an answer that is not stored to the request that asked. A failure also goes to the waiters: asking again would not
     /// help them.
     async fn share(
         mut self,

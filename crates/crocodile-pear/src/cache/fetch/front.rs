@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::jq::{self, Filter};
 use crate::json::value::{self, Shape, Value};
 
-/// What distinguishes the requests for one URL: parts, each with its kind. Two lists of parts never have the same bytes.
+/// The distinction between requests for one URL: parts, each with its kind. Two lists of parts never have the same bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Identity(Vec<u8>);
 
-/// What a part of an identity is.
+/// The kind of a part of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Distinction {
@@ -71,7 +71,7 @@ pub struct KeyUrl<'a> {
     pub scheme: &'a str,
     /// The host with its port, as it was sent.
     pub host: &'a [u8],
-    /// What stands before the path.
+    /// The URL before its path.
     pub base: &'a str,
     /// The path.
     pub path: &'a str,
@@ -94,7 +94,7 @@ impl Front {
     /// Adds what the configuration says of a request.
     ///
     /// # Errors
-    /// Those of the expressions.
+    /// The errors of the expressions.
     pub fn identify(
         &self,
         identity: &mut Identity,
@@ -110,7 +110,7 @@ impl Front {
         Ok(if one { Audience::One } else { Audience::All })
     }
 
-    /// What answers depend on that are kept under its keys, and by these fields of requests.
+    /// The parts of requests that the answers under its keys depend on, with these header fields.
     pub fn dependence(&self, vary: &[HeaderName]) -> Dependence {
         let mut dependence = Dependence::default();
         dependence.add_fields(vary);

@@ -149,7 +149,7 @@ impl Cache {
     /// Fetches the answer of a request, together with equal requests.
     ///
     /// # Errors
-    /// Those of the fetch, and `Timeout` past the deadline.
+    /// The errors of the fetch, and `Timeout` past the deadline.
     pub async fn fetch(
         self: &Arc<Self>,
         errand: Box<FetchPlan>,
@@ -367,7 +367,7 @@ struct CacheRequest {
 }
 
 impl CacheRequest {
-    /// What became of it, if it was fetched for itself.
+    /// The outcome of a request that was fetched for itself.
     fn fetched(&self) -> Outcome {
         if self.why == Forward::Method { Outcome::Bypass } else { Outcome::Miss }
     }

@@ -1,4 +1,4 @@
-//! One call for many: requests for the same thing that come while it is fetched wait for that.
+//! Request coalescing: requests for an answer that is being fetched wait for that fetch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::cache::store::entry::Entry;
 use crate::error::Error;
 use crate::message::answer::Answer;
 
-/// What is fetched: a key, and the request's values of the fields that answers of this key depend on.
+/// The subject of a fetch: a key, and the request's values of the fields that answers of this key depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Which {
     pub key: Key,
@@ -54,7 +54,7 @@ pub(crate) struct CoalescedResult {
 /// Where an answer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// It was fetched.
+    /// The answer was fetched.
     Fetched,
     /// Another gateway had kept it.
     Shared,
@@ -136,9 +136,9 @@ const SHARDS: usize = 16;
 
 /// How a request takes part in a flight.
 pub(crate) enum Joined {
-    /// It begins one.
+    /// The request starts a fetch.
     Leads(CoalesceLeader),
-    /// It waits for one that began after this number of purges, at this time.
+    /// The request waits for a fetch that began after this number of purges, at this time.
     Waits(oneshot::Receiver<CoalescedOutcome>, u64, Instant),
     /// The head is there.
     Landed(CoalescedResult),

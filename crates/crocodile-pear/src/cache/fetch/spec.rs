@@ -1,4 +1,4 @@
-//! What one writes under `cache`.
+//! The setting `cache`, as written.
 
 use std::time::Duration;
 
@@ -112,9 +112,9 @@ crate::choice! {
 crate::choice! {
     /// Whether the order of query parameters matters.
     pub enum QueryOrder {
-        /// It does: the cache key has the query as it came.
+        /// The cache key has the query as it came.
         Kept = "kept",
-        /// It does not: the cache key has the parameters sorted by name. The upstream gets them as they came.
+        /// The cache key has the parameters sorted by name. The upstream gets them as they came.
         Sorted = "sorted",
     }
 }
@@ -147,7 +147,7 @@ impl Decode for CacheSpec {
 }
 
 impl CacheSpec {
-    /// What is kept, if anything is.
+    /// The settings, unless the cache is off.
     pub fn on(&self) -> Option<&CachingSpec> {
         match self {
             CacheSpec::Off => None,
@@ -209,7 +209,7 @@ impl CachingSpec {
         Some(Some(public.span))
     }
 
-    /// What `explain` says of it.
+    /// The line of `explain`.
     pub fn outline(&self) -> String {
         let told =
             |time: Duration| time.written().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();

@@ -18,13 +18,13 @@ pub enum Forward {
     Bypass,
     /// Its method.
     Method,
-    /// Nothing is kept of its URL.
+    /// No entry of this URL exists.
     UriMiss,
-    /// Of its URL something is kept, but not for such requests.
+    /// Entries of the URL exist, but none for such a request.
     VaryMiss,
     /// The request asked for it.
     Request,
-    /// What is kept is stale.
+    /// The entry is stale.
     Stale,
     /// Only a part of what it asked for is kept.
     Partial,
@@ -44,16 +44,16 @@ impl Forward {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Happened {
-    /// It was answered with what was kept.
+    /// The request was answered from the cache.
     Hit,
-    /// It went further.
+    /// The request was forwarded.
     Forwarded {
         /// Why.
         why: Forward,
-        /// What the answer's status was there, if that is another one.
+        /// The status of the upstream's answer, if the client got another one.
         status: Option<StatusCode>,
         /// Whether the answer is kept, or why not.
         stored: Result<(), Option<Reason>>,
@@ -100,7 +100,7 @@ pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Opt
     }
 }
 
-/// What the last line says: that of the cache nearest to the client.
+/// The outcome in the last line, which is that of the cache nearest to the client.
 pub fn told(headers: &HeaderMap) -> Option<CacheResult> {
     let line = headers.get_all(CACHE_STATUS).iter().next_back()?.to_str().ok()?;
     let says = |word: &str| line.split("; ").any(|part| part == word);

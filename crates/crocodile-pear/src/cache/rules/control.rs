@@ -1,4 +1,4 @@
-//! What requests and answers say about being kept: `Cache-Control`, `CDN-Cache-Control`, `Pragma`, `Expires`, `Age` and
+//! Cache directives of requests and answers: `Cache-Control`, `CDN-Cache-Control`, `Pragma`, `Expires`, `Age` and
 //! `Date`, parsed once into types.
 
 use std::time::Duration;
@@ -34,12 +34,12 @@ pub fn without(headers: &HeaderMap, names: &[&str]) -> Vec<String> {
 /// A directive without fields, with fields, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scoped {
-    /// It is not there.
+    /// The directive is absent.
     #[default]
     Absent,
-    /// It holds for these fields.
+    /// The directive names these fields.
     Fields(Vec<HeaderName>),
-    /// It holds for the whole answer.
+    /// The directive holds for the whole answer.
     Whole,
 }
 
@@ -166,7 +166,7 @@ impl AnswerControl {
         }
     }
 
-    /// Those for all caches, together with those for caches like this one: the strictest of both.
+    /// The directives for all caches together with those for caches like this one: the stricter of both.
     pub fn all(headers: &HeaderMap) -> Self {
         let mut control = AnswerControl::general(headers);
         let Some(own) = targeted(headers) else { return control };
@@ -180,7 +180,7 @@ impl AnswerControl {
         control
     }
 
-    /// Those for all caches.
+    /// The directives for all caches.
     pub fn general(headers: &HeaderMap) -> Self {
         let mut control = AnswerControl::default();
         for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::of) {

@@ -41,7 +41,7 @@ impl Key {
         std::str::from_utf8(&self.text[..self.url as usize]).unwrap_or_default()
     }
 
-    /// What distinguishes it from other keys of the same URL.
+    /// The bytes that distinguish the key from others of the same URL.
     pub fn rest(&self) -> &[u8] {
         &self.text[self.url as usize..]
     }

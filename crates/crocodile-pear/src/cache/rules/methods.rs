@@ -13,7 +13,7 @@ crate::choice! {
     pub enum CachedMethod {
         /// Answers to it are kept.
         Get = "GET",
-        /// It is answered with what is kept of GET.
+        /// HEAD is answered from an entry of GET.
         Head = "HEAD",
         /// For an API that asks with it and changes nothing: its body is a part of the key.
         Post = "POST",
@@ -29,9 +29,9 @@ pub struct Methods(Vec<CachedMethod>);
 /// How a cache serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// As RFC 9111 describes for its method: answered from the cache, or it invalidates an entry.
+    /// The method is handled as RFC 9111 describes: answered from the cache, or it invalidates an entry.
     Usual,
-    /// As GET, with its body in the key.
+    /// The method is handled like GET, with its body in the key.
     WithBody,
     /// Not at all.
     None,
@@ -64,7 +64,7 @@ impl Methods {
     }
 }
 
-/// What the body of a request adds to the key of its answer.
+/// The bytes that the body of a request adds to the key of its answer.
 pub fn digest(method: &Method, headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     let field = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b"\n"[..]);

@@ -1,4 +1,4 @@
-//! What purges name, as numbers.
+//! Names of purges, as numbers.
 
 /// A tag or a URL, as a hash. Two with the same hash are purged together, which does no harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -41,7 +41,7 @@ impl Lifetimes {
         own.or(self.force.filter(|_| !failure))
     }
 
-    /// Those of a cache without any setting.
+    /// The lifetimes of a cache without settings.
     pub const NONE: Lifetimes = Lifetimes {
         fallback: None,
         force: None,
@@ -53,7 +53,7 @@ impl Lifetimes {
     };
 }
 
-/// What in a request may make its answer personal.
+/// Properties of a request that may make its answer personal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CredentialUse {
     /// The client's `authorization` was sent.
@@ -92,17 +92,17 @@ pub enum Reason {
     Private,
     /// The request had credentials, and the answer does not allow others to have it.
     Credentials,
-    /// It sets a cookie, and does not declare how long it is fresh.
+    /// The answer sets a cookie and does not declare how long it is fresh.
     Cookie,
     /// `Vary: *`
     Varies,
     /// Its status.
     Status,
-    /// It neither declares how long it is fresh nor has a validator.
+    /// The answer neither declares how long it is fresh nor has a validator.
     NoLifetime,
-    /// It is larger than `max_size`.
+    /// The answer is larger than `max_size`.
     TooLarge,
-    /// It is a stream of events, a tunnel, or something else that has no end of its own.
+    /// The answer is a stream of events, a tunnel, or has no end of its own for another reason.
     Endless,
     /// The request's method.
     Method,
@@ -138,16 +138,16 @@ pub struct Fetched {
     pub came: Moment,
 }
 
-/// What becomes of an answer that is kept when it is asked for.
+/// The use of a stored answer for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It is given.
+    /// The answer is sent.
     Fresh,
-    /// It is given stale, since the client takes it so.
+    /// The stale answer is sent, because the client accepts it.
     Stale,
-    /// It is given stale, and a new one is fetched in the background.
+    /// The stale answer is sent, and a new one is fetched in the background.
     Revalidate,
-    /// It is not, before it has been validated.
+    /// The answer must be validated before it is sent.
     Validate,
 }
 
@@ -312,7 +312,7 @@ fn terms(control: &AnswerControl, times: &Times, lifetimes: &Lifetimes, fresh: D
 }
 
 impl Terms {
-    /// Those of an answer that came at this moment and is stale at once.
+    /// The terms of an answer that arrived at this moment and is stale at once.
     pub fn stale(born: Moment) -> Self {
         Terms { born, ..Terms::default() }
     }
@@ -337,7 +337,7 @@ impl Terms {
         self.fresh > self.age(now)
     }
 
-    /// What becomes of it for a request (RFC 9111, 4). `invalid`: an event has made it stale.
+    /// The use of the stored answer for a request (RFC 9111, 4). `invalid`: an event has made it stale.
     pub fn decide(&self, asked: &RequestControl, invalid: bool, now: Moment) -> Use {
         let age = self.age(now);
         if self.always_validate || asked.no_cache || asked.max_age.is_some_and(|most| age > most) {
@@ -373,9 +373,9 @@ impl Terms {
 /// How an upstream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It answered with 500, 502, 503 or 504 (RFC 5861, 4).
+    /// The upstream answered with 500, 502, 503 or 504 (RFC 5861, 4).
     Status,
-    /// It gave no answer.
+    /// The upstream gave no answer.
     Unreachable,
 }
 

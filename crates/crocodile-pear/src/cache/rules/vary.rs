@@ -5,7 +5,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_LANGUAGE, H
 /// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
 pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
 
-/// What an answer depends on.
+/// The request fields that an answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
     /// On these fields of the request; on none, if there are none.
@@ -52,7 +52,7 @@ pub fn add_names(known: &mut Vec<HeaderName>, more: &[HeaderName]) {
     }
 }
 
-/// What a request says in these fields.
+/// The values of these fields in a request.
 pub fn select(names: &[HeaderName], request: &HeaderMap) -> Selector {
     names.iter().map(|name| (name.clone(), normal(name, request))).collect()
 }

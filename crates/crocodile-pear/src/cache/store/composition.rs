@@ -1,4 +1,4 @@
-//! What a composed answer is made of: it is as fresh as its least fresh part, private if a part is, and depends on what its
+//! The parts of a composed answer: it is as fresh as its least fresh part, private if a part is, and depends on whatever its
 //! parts depend on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub struct Parts {
 
 #[derive(Clone, Default)]
 struct Sum {
-    /// What they say to clients and to the caches downstream.
+    /// The directives of the parts for clients and for caches downstream.
     said: Said,
     /// The terms of all parts that have some, combined.
     terms: Option<Terms>,
@@ -68,12 +68,12 @@ const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes:
 const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
 
 impl Parts {
-    /// Those of an answer that no cache of the gateway keeps. `joins`: parts may come after its head.
+    /// The parts of an answer that no cache of the gateway stores. `joins`: parts may come after its head.
     pub fn new(joins: bool) -> Arc<Self> {
         Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: false, joins })
     }
 
-    /// Those of an answer that a cache may keep.
+    /// The parts of an answer that a cache may store.
     pub fn kept(joins: bool) -> Arc<Self> {
         Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: true, joins })
     }
@@ -135,7 +135,7 @@ impl Parts {
         downstream::describe(status, headers, made, dependence, Moment::now());
     }
 
-    /// What an answer says that is kept, while its body still arrives.
+    /// The header fields of an answer that is stored while its body still arrives.
     pub fn describe_early(&self, status: StatusCode, terms: &Terms, dependence: &Dependence) -> HeaderMap {
         let (mut headers, sum) = (Fields::default(), self.sum());
         let made = if self.joins { Made::Streaming(&sum.said) } else { Made::Kept(&sum.said, terms) };
@@ -322,7 +322,7 @@ impl Sum {
     }
 }
 
-/// What the configuration allows beyond the terms of the parts.
+/// The terms with the lifetimes that the configuration allows beyond those of the parts.
 fn allow(terms: Terms, lifetimes: &Lifetimes) -> Terms {
     if terms.must_revalidate {
         return terms;

@@ -1,4 +1,4 @@
-//! What became of the requests at each cache: each thread counts for itself, a look adds it up.
+//! Outcomes of the requests at each cache. Each thread has its own counters; a reader adds them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,30 +14,30 @@ pub enum CacheOwner {
     Endpoint(String),
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered with what is kept, fresh.
+    /// The request was answered with a fresh entry.
     Hit,
-    /// It was fetched, or could not be.
+    /// The answer was fetched, or could not be.
     Miss,
-    /// It was answered with what is kept, stale.
+    /// The request was answered with a stale entry.
     Stale,
-    /// It was answered with what is kept, which the upstream has confirmed.
+    /// The request was answered with an entry that the upstream has confirmed.
     Revalidated,
-    /// It was answered with what was fetched for another one.
+    /// The request was answered with the answer that another request fetched.
     Collapsed,
     /// The cache does not serve it: its method, its conditions, or `no-store`.
     Bypass,
 }
 
-/// As labels, in the order of [`Outcome`].
+/// The outcomes as labels, in the order of [`Outcome`].
 pub const OUTCOMES: [&str; 6] = ["hit", "miss", "stale", "revalidated", "collapsed", "bypass"];
 
 /// The counters of one cache.
 pub struct Traffic(Box<[ThreadCounters]>);
 
-/// One thread's counters, on a cache line that no other thread writes.
+/// The counters of a thread, on a cache line that no other thread writes.
 #[derive(Default)]
 #[repr(align(64))]
 struct ThreadCounters([AtomicU64; OUTCOMES.len()]);
@@ -65,7 +65,7 @@ impl Traffic {
 pub struct Traffics(Mutex<Vec<(CacheOwner, Weak<Traffic>)>>);
 
 impl Traffics {
-    /// Those of the cache that stands here.
+    /// The counters of the cache of this owner.
     pub fn at(&self, here: &CacheOwner) -> Arc<Traffic> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(_, traffic)| traffic.strong_count() > 0);

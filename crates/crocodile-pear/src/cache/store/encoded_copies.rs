@@ -8,9 +8,9 @@ use super::shared_body::SharedBody;
 #[derive(Default)]
 pub struct Copies(Mutex<Vec<(&'static str, Stage)>>);
 
-/// What there is of a copy.
+/// The stage of a compressed copy.
 enum Stage {
-    /// It is being made.
+    /// The copy is being made.
     Begun,
     Done(Copy),
 }
@@ -20,7 +20,7 @@ enum Stage {
 pub enum Copy {
     /// The body in this coding.
     Made(SharedBody),
-    /// It is not smaller in this coding.
+    /// The body is not smaller in this coding.
     Useless,
 }
 

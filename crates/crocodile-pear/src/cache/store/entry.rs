@@ -1,4 +1,4 @@
-//! One kept answer: its head, its body, and what it depends on.
+//! A stored answer: its head, its body, and the names that purges find it by.
 
 use std::mem::size_of;
 
@@ -11,7 +11,7 @@ use crate::cache::rules::name_hash::Name;
 use crate::cache::rules::policy::Terms;
 use crate::cache::rules::vary::Selector;
 
-/// One kept answer, immutable but for a body that still arrives.
+/// A stored answer, immutable except for a body that still arrives.
 pub struct Entry {
     /// The status of the answer.
     pub status: StatusCode,
@@ -29,15 +29,15 @@ pub struct Entry {
     pub copies: Copies,
 }
 
-/// What an answer depends on. A purge finds it by these.
+/// The tags of an answer. A purge finds it by these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Box<[Name]>);
 
-/// As many tags may one answer have. A composed one that would have more is not kept.
+/// The maximum number of tags of an answer. A composed answer with more is not stored.
 pub const MOST_TAGS: usize = 1024;
 
 impl Tags {
-    /// Those with these numbers, as another gateway knows them.
+    /// The tags with these numbers, as another gateway knows them.
     pub(crate) fn of_numbers(numbers: Vec<u64>) -> Self {
         Tags::of(numbers.into_iter().map(Name::of_number).collect())
     }

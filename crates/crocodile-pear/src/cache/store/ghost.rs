@@ -1,4 +1,4 @@
-//! Who was evicted lately: hashes alone. Who comes back was evicted too early.
+//! Hashes of the entries that were evicted lately. An entry whose hash comes back was evicted too early.
 
 /// A table of places of four, in which the oldest is overwritten.
 #[derive(Default)]

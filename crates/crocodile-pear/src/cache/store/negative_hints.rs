@@ -1,4 +1,4 @@
-//! What was not kept lately: requests for it do not wait for each other, since nobody could use the other's answer.
+//! Keys whose answers were lately not stored: requests for them do not wait for each other, since none could use the other's answer.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What was purged, and when. A purge is a note, not a search: each reader of an entry compares the entry's mark with
+//! Purges, each with its moment. A purge is a note, not a search: each reader of an entry compares the entry's mark with
 //! the notes. So a purge of a tag with a million entries costs the same as one with a single entry, and also applies
 //! to answers that are being fetched.
 
@@ -24,13 +24,13 @@ pub enum Purge {
     All,
 }
 
-/// What a purge does to an entry.
+/// The effect of a purge on an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PurgeMode {
-    /// It is stale: it must be validated before it is used, and can be.
+    /// The entry becomes stale: it must be validated before it is used, and can be.
     #[default]
     Soft,
-    /// It is gone.
+    /// The entry is removed.
     Hard,
 }
 
@@ -42,14 +42,14 @@ pub struct Mark {
     pub(crate) stamp: Stamp,
 }
 
-/// What became of an entry by the purges since its mark.
+/// The state of an entry after the purges since its mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// No purge was about it.
     Good,
-    /// It must be validated.
+    /// The entry must be validated.
     Stale,
-    /// It is gone.
+    /// The entry is removed.
     Gone,
 }
 
@@ -92,7 +92,7 @@ const MOST_NAMES: usize = 32 << 10;
 /// Prefixes that are noted. Every entry was compared with each when it was purged; the note is for what was being fetched.
 const MOST_PREFIXES: usize = 64;
 
-/// What an entry is compared by.
+/// The names that an entry is compared by.
 pub(crate) struct Subject<'a> {
     pub key: &'a Key,
     /// Its URL with and without the host, and its tags.
@@ -184,7 +184,7 @@ impl Purges {
         self.number.store(number, Ordering::Release);
     }
 
-    /// What became of an entry, and the number up to which this holds.
+    /// The state of an entry, and the purge number up to which it holds.
     pub fn judge(&self, subject: &Subject<'_>) -> (Verdict, u64) {
         let notes = self.read();
         (notes.judge(subject).max(notes.doubt(subject)), self.number())

@@ -1,6 +1,6 @@
 //! The slots of a shard, and the two queues through them: lists by number, so that one in the middle can leave.
 
-/// What a queue ends with.
+/// The end of a queue.
 pub const NONE: u32 = u32::MAX;
 
 /// Slots by number. They come in blocks: a list that doubles would have twice its memory while it does.
@@ -10,7 +10,7 @@ pub struct Slots<T> {
     length: usize,
 }
 
-/// One slot: who stands here, and its neighbours in its queue.
+/// A slot: its entry, and the previous and next slot in its queue.
 pub struct QueueSlot<T> {
     pub value: Option<Box<T>>,
     pub hash: u64,
@@ -111,7 +111,7 @@ impl<T> Slots<T> {
 }
 
 impl Queue {
-    /// Who came first.
+    /// The entry that came first.
     pub fn first(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }

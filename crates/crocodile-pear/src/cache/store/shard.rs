@@ -1,6 +1,6 @@
-//! One shard: a table of its entries, and who leaves first (S3-FIFO, Yang et al., SOSP 2023).
+//! A shard: a table of its entries, and the order of eviction (S3-FIFO, Yang et al., SOSP 2023).
 //!
-//! What is new waits in a small queue, and leaves from there unless it was used again; most of the web is asked for once, and a
+//! A new entry waits in a small queue, and leaves from there unless it was used again; most of the web is asked for once, and a
 //! scan cannot push out what is used. A look-up counts and moves nothing.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Held {
     pub entry: Arc<Entry>,
 }
 
-/// What the allocator adds to the allocations of an entry: up to an eighth of each, and the counts of what is shared.
+/// The allocator's overhead for an entry: up to an eighth of each allocation, and the counters of shared parts.
 pub const ALLOCATIONS: usize = 160;
 
 /// The part of a shard that is for what is new, as the paper has it.

@@ -55,7 +55,7 @@ struct Arriving {
     pieces: Pieces,
     /// Small pieces gather here, so that one of many costs no allocation. They follow the pieces.
     tail: BytesMut,
-    /// One for each reader that is not at the end.
+    /// A place for each reader that is not at the end.
     readers: Vec<Option<ReaderPlace>>,
     free: Vec<usize>,
     /// Whether bytes that all readers have read are dropped: the body will not be kept.
@@ -213,7 +213,7 @@ impl Pieces {
         self.list.push(BodyPiece { start, bytes });
     }
 
-    /// What follows this place, as far as it is one piece.
+    /// The bytes that follow this place, as far as they are in one piece.
     fn at(&self, place: u64) -> Option<Bytes> {
         let after = self.list.partition_point(|piece| piece.start <= place);
         let piece = self.list.get(after.checked_sub(1)?)?;
@@ -380,12 +380,12 @@ impl Writer {
         Poll::Pending
     }
 
-    /// It is here, with the fields after it.
+    /// Ends the body, with the trailers after it.
     pub fn finish(self, trailers: Option<HeaderMap>) {
         self.0.end(End::Whole(trailers));
     }
 
-    /// It breaks off.
+    /// Breaks the body off.
     pub fn fail(self, error: Error) {
         self.0.end(End::Broken(error));
     }

@@ -14,7 +14,7 @@ pub trait Tier: Send + Sync {
     /// When a fetch begins, among the purges that the tier knows.
     fn stamp(&self) -> Stamp;
 
-    /// What it has of this key, in time.
+    /// The entries of this key that arrive in time.
     fn find<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Vec<Shared>>;
 
     /// Keeps an entry, in the background; drops it if there is too much to do.

@@ -13,9 +13,9 @@ pub struct Shelf {
 /// Whose answers are left on a shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Those of an endpoint.
+    /// The parts of an endpoint's answer.
     Endpoint,
-    /// Those of the one call of a proxy, too.
+    /// The one call of a proxy, too.
     Call,
 }
 

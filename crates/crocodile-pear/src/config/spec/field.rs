@@ -5,7 +5,7 @@
 pub struct Field {
     /// The key as written.
     pub name: &'static str,
-    /// What it means.
+    /// The meaning of the field.
     pub doc: &'static str,
     /// Its former key.
     pub was: Option<&'static str>,

@@ -46,7 +46,7 @@ impl Hasher for Digest {
 }
 
 impl Hash for Node {
-    /// What is written, with the values of variables, and without places.
+    /// Hashes the written value, with the values of variables, and without places.
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(&self.kind).hash(state);
         match &self.kind {

@@ -18,7 +18,7 @@ pub struct Node {
 /// The content of a node.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
-    /// Nothing, `null` or `~`.
+    /// An empty value, `null` or `~`.
     Null,
     /// A scalar.
     Scalar {
@@ -90,7 +90,7 @@ impl<T> From<T> for Located<T> {
 }
 
 impl<T: fmt::Display> fmt::Display for Located<T> {
-    /// As it is written: a value of the environment may be a secret, so `${NAME}` is shown in its place.
+    /// Writes the value as it is in the file: a value of the environment may be a secret, so `${NAME}` is shown in its place.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.runs.as_deref().filter(|runs| runs.iter().any(|run| run.inserted.is_some())) {
             None => self.value.fmt(f),

@@ -9,7 +9,7 @@ use crate::config::problem::Problems;
 
 /// A value that is written as a map with one key, its name.
 pub struct OneKey {
-    /// What it is called in messages: `step`.
+    /// The word for it in messages: `step`.
     pub what: &'static str,
     /// The valid names.
     pub names: &'static [&'static str],

@@ -447,9 +447,9 @@ mod tests {
     choice! {
         /// In which order.
         enum Order {
-            /// As they come.
+            /// Items in the order of their arrival.
             Arrival = "arrival",
-            /// As asked for.
+            /// Items in the order of their requests.
             Request = "request",
         }
     }

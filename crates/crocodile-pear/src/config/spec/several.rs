@@ -152,7 +152,7 @@ impl<T: Decode> Decode for Box<T> {
     }
 }
 
-/// One text, or several in a list.
+/// A text, or several in a list.
 #[derive(Clone, Debug)]
 pub struct Texts(pub Vec<Located<String>>);
 

@@ -28,7 +28,7 @@ const UNITS: [(&str, u64); 9] = [
 ];
 
 impl Size {
-    /// As a length in memory; a size that does not fit becomes the largest length.
+    /// The size as a length in memory; a size that does not fit becomes the largest length.
     pub fn bytes(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

@@ -79,7 +79,7 @@ const GROUP: &str =
 const VERSIONS: &str =
     "write `groups: { NAME: { versions: {…}, endpoints: {…} } }`: endpoints of one group have versions in common";
 
-/// What to write instead of a field of another product.
+/// The text to write instead of a field of another product.
 pub fn habit(word: &str) -> Option<&'static str> {
     HABITS.iter().find(|(other, _)| *other == word).map(|(_, remedy)| *remedy)
 }
@@ -102,13 +102,13 @@ pub const STEPS: [&str; 14] = [
     "reject",
 ];
 
-/// What other products call the upstream of an endpoint.
+/// Names that other products have for the upstream of an endpoint.
 const PROXIES: [&str; 6] = ["upstream", "proxy", "proxy_pass", "to", "backend", "service"];
 
-/// What other products call the number of retries.
+/// Names that other products have for the number of retries.
 const RETRIES: [&str; 4] = ["retries", "max_retries", "num_retries", "attempts"];
 
-/// What to write instead of a field that belongs into another one of these fields. `value` is what is written there, if it
+/// The text to write instead of a field that belongs into another one of these fields. `value` is what is written there, if it
 /// is short.
 pub fn inside(word: &str, value: Option<&str>, fields: &[&str]) -> Option<String> {
     let shown = value.unwrap_or("…");
@@ -126,7 +126,7 @@ pub fn inside(word: &str, value: Option<&str>, fields: &[&str]) -> Option<String
     (fields.contains(&"retry") && RETRIES.contains(&word)).then(|| format!("write `retry: {{ attempts: {shown} }}`"))
 }
 
-/// What to write instead of a number in the place of a map with these fields.
+/// The text to write instead of a number in the place of a map with these fields.
 pub fn number(number: &str, fields: &[&str]) -> Option<String> {
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (digits && fields.contains(&"attempts")).then(|| format!("write `{{ attempts: {number} }}`"))

@@ -3,7 +3,7 @@
 use crate::config::problem::Span;
 use saphyr_parser::ScanError;
 
-/// What was probably meant to be otherwise.
+/// The probable cause of a fault.
 pub struct Cause {
     /// Line, from 1.
     pub line: usize,

@@ -8,7 +8,7 @@ use crate::config::spec::{Located, Run};
 /// Where variables come from.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// What stands at a `$` that means something.
+/// A piece of text at a `$` that means something.
 enum VariablePiece<'a> {
     /// `$${`: a `${` as it stands.
     Escape,
@@ -16,7 +16,7 @@ enum VariablePiece<'a> {
     Variable { name: &'a str, default: Option<&'a str>, length: usize },
 }
 
-/// What means something to YAML and may stand in a variable, and what stands for it while YAML is read: characters that
+/// Characters that mean something to YAML and may be in a variable, and their substitutes while YAML is read: characters that
 /// Unicode keeps for a program's own use, so that no text has them.
 const SHIELDS: [(char, char); 8] = [
     ('{', '\u{fdd0}'),
@@ -96,7 +96,7 @@ pub fn fill(text: Located<String>, environment: &Environment<'_>, problems: &mut
     Located { value, span: text.span, runs: Some(Arc::from(runs)) }
 }
 
-/// What is put in for a variable. As in a shell, `:-` also stands in for a value that is empty.
+/// The value of a variable. As in a shell, `:-` also replaces an empty value.
 fn value(
     name: &str,
     default: Option<&str>,

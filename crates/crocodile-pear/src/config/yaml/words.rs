@@ -7,7 +7,7 @@ use super::cause::{self, Cause};
 
 const QUOTE: &str = "put a text with `: `, ` #`, or one that begins with a sign, in quotes";
 
-/// What the reader says (a part of it), what that means, and what would be right.
+/// Messages of the YAML reader (a part of each), their meaning, and the remedy.
 const WORDS: [(&str, &str, &str); 12] = [
     ("tab", "a tab: YAML needs spaces", "indent with spaces"),
     ("mapping values are not allowed", "a `:` where no value can begin", QUOTE),

@@ -1,6 +1,6 @@
 //! The internal part of a document type: it is checked, and used for entities and default values.
 //!
-//! Nothing is fetched: external parts of a document type are skipped, as a non-validating processor may do (XML 1.0,
+//! External parts of a document type are not fetched: they are skipped, as a non-validating processor may do (XML 1.0,
 //! 5.1). For declarations of elements only the grammar is checked.
 
 use std::collections::HashMap;

@@ -106,7 +106,7 @@ fn status_line(raw: &[u8]) -> Result<(u8, u16, usize), LineFault> {
     Ok((version, status, next))
 }
 
-/// What the fields for this connection say together.
+/// The fields for this connection, taken together.
 #[derive(Default)]
 struct Gathered<'a> {
     length: Option<u64>,

@@ -1,4 +1,4 @@
-//! What breaks HTTP/1.1.
+//! Violations of HTTP/1.1.
 
 use crate::error::{Error, Kind};
 

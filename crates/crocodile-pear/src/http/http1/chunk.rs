@@ -158,7 +158,7 @@ impl Chunked {
     }
 }
 
-/// As many of the bytes that are there as are left of a body.
+/// The number of bytes to take of those that are there, with this many left of a body.
 pub(super) fn take(left: u64, there: usize) -> usize {
     usize::try_from(left).map_or(there, |left| left.min(there))
 }

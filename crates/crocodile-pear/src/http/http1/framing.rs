@@ -38,7 +38,7 @@ enum State {
     Chunked(Box<Chunked>),
 }
 
-/// What one run of the decoder found.
+/// The result of one run of the decoder.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// Where the body's bytes now lie.

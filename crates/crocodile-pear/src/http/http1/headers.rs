@@ -19,7 +19,7 @@ pub struct Headers {
     map: OnceLock<HeaderMap>,
 }
 
-/// What was seen in the fields while they were parsed.
+/// Fields that were seen while a head was parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// `Via` or `Max-Forwards`.

@@ -14,7 +14,7 @@ pub(super) enum LineFault {
     End,
 }
 
-/// What ends a line.
+/// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// CR LF and nothing else.
@@ -23,7 +23,7 @@ pub(super) enum LineEnd {
     Lf,
 }
 
-/// One field, as it is in the head.
+/// A field, as it is in the head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldLine<'a> {
     pub(super) name: &'a [u8],

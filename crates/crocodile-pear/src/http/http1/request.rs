@@ -246,7 +246,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault>
     Ok((head, at))
 }
 
-/// What the fields of a head say together.
+/// The fields of a head, taken together.
 #[derive(Default)]
 struct Fields<'a> {
     host: Option<&'a [u8]>,
@@ -319,7 +319,7 @@ fn lists(value: &[u8], word: &[u8]) -> bool {
 /// Reads a length: digits only.
 ///
 /// # Errors
-/// It is anything else, or one that is out of all proportion.
+/// The value is anything else, or a number out of all proportion.
 pub fn digits(value: &[u8]) -> Result<u64, Refusal> {
     let mut length = 0_u64;
     if value.is_empty() || value.len() > 19 {
@@ -338,7 +338,7 @@ pub fn digits(value: &[u8]) -> Result<u64, Refusal> {
 /// 3.2.3).
 ///
 /// # Errors
-/// It is anything else.
+/// The value is anything else.
 pub fn authority(value: &[u8]) -> Result<&[u8], Refusal> {
     let (host, port) = match value.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !value.ends_with(b"]") => (&value[..colon], Some(&value[colon + 1..])),
@@ -391,7 +391,7 @@ fn path(target: &str) -> Result<PathAndQuery, Refusal> {
 /// A target that comes without scheme and authority, as in HTTP/2, in its one form.
 ///
 /// # Errors
-/// Those of HTTP/1.1.
+/// The refusals of HTTP/1.1.
 pub fn admit_target(method: &Method, target: PathAndQuery) -> Result<PathAndQuery, Refusal> {
     match target.as_str() {
         "*" if *method == Method::OPTIONS => return Ok(target),

@@ -6,10 +6,10 @@ use std::task::{Poll, ready};
 
 use tokio::io::ReadBuf;
 
-/// What one read takes at most: large enough for bulk, small enough that a slow consumer holds little.
+/// The maximum of one read: large enough for bulk, small enough that a slow consumer holds little.
 pub const READ: usize = 32 * 1024;
 
-/// What a read for a head takes at most. What comes with the head is held until somebody pulls the body, and many answers may wait
+/// The maximum of a read for a head. Bytes that come with the head are held until somebody pulls the body, and many answers may wait
 /// at once; most are whole within it.
 pub const HEAD: usize = 16 * 1024;
 

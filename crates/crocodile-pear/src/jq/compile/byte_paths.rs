@@ -80,7 +80,7 @@ enum Make {
 }
 
 enum Piece {
-    /// As in JSON, without quotes.
+    /// The text as it is in JSON, without quotes.
     Plain(Vec<u8>),
     Made(Make),
 }

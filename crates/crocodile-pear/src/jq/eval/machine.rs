@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// One variable and its outer scopes, innermost first. It lives as long as the step that bound it.
+/// A variable and its outer scopes, innermost first. It lives as long as the step that bound it.
 pub struct Scope<'c, 'e> {
     pub(crate) outer: Sees<'c, 'e>,
     pub(crate) bound: Bound<'c, 'e>,

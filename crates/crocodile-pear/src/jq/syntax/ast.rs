@@ -62,7 +62,7 @@ pub enum Part<'s> {
     Each,
 }
 
-/// What happens if a part of a path does not fit the value.
+/// The behaviour if a part of a path does not fit the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// An error.
@@ -74,7 +74,7 @@ pub enum Missing {
 /// A part of a string.
 #[derive(Clone, Debug)]
 pub enum Piece<'s> {
-    /// As in the source.
+    /// A key as it is in the source.
     Plain(&'s str),
     /// An escaped character.
     Escaped(char),

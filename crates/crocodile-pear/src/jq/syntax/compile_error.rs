@@ -7,8 +7,8 @@ pub struct Fault {
     pub offset: usize,
     /// Length in bytes of the faulty part.
     pub length: usize,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to write instead.
+    /// The text to write instead.
     pub remedy: String,
 }

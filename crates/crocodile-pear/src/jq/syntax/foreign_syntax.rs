@@ -54,7 +54,7 @@ fn code(source: &str) -> String {
     code
 }
 
-/// What other languages call functions of jq.
+/// Names that other languages have for functions of jq.
 const SAME: [(&str, &str); 36] = [
     ("avg", "add / length"),
     ("capitalize", "ascii_upcase"),

@@ -5,7 +5,7 @@ use super::compile_error::Fault;
 /// A word, sign or string of the source.
 #[derive(Debug)]
 pub struct Token<'s> {
-    /// As in the source. For a string, only its position matters.
+    /// The text as it is in the source. For a string, only its position matters.
     pub text: &'s str,
     pub kind: Kind<'s>,
 }

@@ -1,4 +1,4 @@
-//! What one evaluation may use. Every step and every function is counted.
+//! The budget of an evaluation. Every step and every function is counted.
 //!
 //! An evaluation over its budget is unwound; it does not get an error, because expressions can catch errors (`try`,
 //! `?`) and would continue.

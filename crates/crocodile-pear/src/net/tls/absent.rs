@@ -81,7 +81,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// None is an error of TLS.
+/// `None`: no error is one of TLS.
 pub fn refusal(_: &io::Error) -> Option<Error> {
     None
 }

@@ -93,7 +93,7 @@ pub enum Part {
     Name,
 }
 
-/// What is wrong with the settings.
+/// A fault in the settings.
 #[derive(Debug)]
 pub struct Unfit {
     pub part: Part,

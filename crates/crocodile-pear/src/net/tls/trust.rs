@@ -23,7 +23,7 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Nothing, without a single authority.
+    /// `None` without a single authority.
     pub(super) fn new(
         roots: Arc<RootCertStore>,
         named: Vec<CertificateDer<'static>>,
@@ -78,22 +78,22 @@ fn verify_named(own: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) 
 #[derive(Debug)]
 pub(super) struct UnknownIssuer {
     reason: Reason,
-    /// Who signed the last certificate that came; for operators.
+    /// The issuer of the last certificate that came; for operators.
     issuer: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// It has signed itself.
+    /// The certificate has signed itself.
     SelfSigned,
-    /// It came alone, and who signed it is not trusted: mostly an intermediate certificate is missing.
+    /// The certificate came alone, and its issuer is not trusted: mostly an intermediate certificate is missing.
     Alone,
-    /// It came with others, and none of their authorities is trusted.
+    /// The certificate came with others, and none of their authorities is trusted.
     Authority,
 }
 
 impl UnknownIssuer {
-    /// What the client is told.
+    /// The detail for the client.
     pub(super) fn detail(&self) -> &'static str {
         match self.reason {
             Reason::SelfSigned => "is self-signed and not trusted",

@@ -16,15 +16,15 @@ pub trait Judge: Debug + Send + Sync {
     fn judge(&self, shown: &Shown<'_>) -> Result<(), Error>;
 }
 
-/// What a server has shown.
+/// The certificates that a server has shown.
 pub struct Shown<'a> {
     /// Its own certificate.
     pub own: &'a CertificateDer<'a>,
-    /// Those that lead from it to an authority.
+    /// The certificates that lead from it to an authority.
     pub intermediates: &'a [CertificateDer<'a>],
     /// The name that was dialled.
     pub name: &'a ServerName<'a>,
-    /// What it says of its revocation.
+    /// The OCSP response that came with it.
     pub ocsp: &'a [u8],
     /// When this is.
     pub now: UnixTime,
@@ -33,7 +33,7 @@ pub struct Shown<'a> {
 /// Verifies certificates as its judge says.
 #[derive(Debug)]
 pub struct Verifier<J> {
-    /// Who is trusted.
+    /// The judge of what is trusted.
     pub judge: J,
     provider: Arc<CryptoProvider>,
 }

@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// One answer and the request for it, as texts.
+/// An answer and its request, as texts.
 #[derive(Debug)]
 struct Case {
     status: u16,
