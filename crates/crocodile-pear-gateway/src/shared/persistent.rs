@@ -1,4 +1,4 @@
-//! What outlives a reload: what was counted, and what is kept.
+//! State that outlives a reload: counters, caches, logs.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::recent::History;
 use crate::telemetry::traces::SpanCounters;
 
-/// What a gateway has of the one before it.
+/// The state that a gateway takes over from the one before it.
 #[derive(Clone)]
 pub struct Lasting {
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What happened lately.
+    /// Recent requests and figures.
     pub(crate) history: Arc<History>,
-    /// What caches keep. It takes no memory while there is no cache.
+    /// The store of the caches. It takes no memory while there is no cache.
     pub cache: Arc<Store>,
-    /// What is counted over minutes, hours and days.
+    /// The statistics over minutes, hours and days.
     pub analytics: Arc<Analytics>,
-    /// What is known of the store that is shared.
+    /// The state about the shared store.
     pub(crate) ledger: Arc<Ledger>,
-    /// What lines are written to.
+    /// The writers of log lines.
     pub(crate) journals: Arc<Journals>,
-    /// What became of spans.
+    /// The counters of spans.
     pub(crate) spans: Arc<SpanCounters>,
     /// The state of everything that may not have changed.
     pub carried: Arc<Carried>,

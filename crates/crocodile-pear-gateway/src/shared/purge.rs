@@ -1,11 +1,11 @@
-//! What is purged of the cache, as operators and events ask for it.
+//! Purges of the cache, as operators and events ask for them.
 
 use crocodile_pear::cache::{Purge, PurgeMode, Store};
 use crocodile_pear::config::spec::suggest;
 use serde_json::{Map, Value};
 
 crocodile_pear::choice! {
-    /// What happens to purged answers.
+    /// The effect on purged answers.
     pub enum ModeSpec {
         /// They become stale: the gateway fetches or validates them before it serves them again. It may still serve
         /// them if the upstream fails.
@@ -25,10 +25,10 @@ impl ModeSpec {
     }
 }
 
-/// What is purged, and how.
+/// A request to purge: the names, and the mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purging {
-    /// What is purged.
+    /// The names to purge.
     pub what: Vec<Purge>,
     /// How.
     pub mode: PurgeMode,
@@ -40,7 +40,7 @@ const MOST: usize = 256;
 /// The longest tag or URL.
 const LONGEST: usize = 8 << 10;
 
-/// What one may write.
+/// The fields that one may write.
 const FIELDS: [&str; 6] = ["url", "prefix", "tag", "tags", "all", "mode"];
 
 const WANTED: &str = "write one of `url`, `prefix`, `tag`, `tags` and `all`";
@@ -49,7 +49,7 @@ impl Purging {
     /// A map with one of `url`, `prefix`, `tag`, `tags` and `all`, and perhaps `mode`.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write.
+    /// The fault, and the text to write instead.
     pub fn of_map(fields: &Map<String, Value>, usual: ModeSpec) -> Result<Self, String> {
         if let Some(unknown) = fields.keys().find(|name| !FIELDS.contains(&name.as_str())) {
             let near = suggest(unknown, FIELDS).map(|near| format!("; did you mean `{near}`?"));
@@ -76,10 +76,10 @@ impl Purging {
         Purging { what, mode: mode.mode() }.checked()
     }
 
-    /// What an expression gave for an event: a tag, a list of tags, or a map as above.
+    /// The purges for the output of an expression for an event: a tag, a list of tags, or a map as above.
     ///
     /// # Errors
-    /// What else it gave.
+    /// The other output of the expression.
     pub fn of_event(given: &Value, usual: ModeSpec) -> Result<Self, String> {
         let what = match given {
             Value::Object(fields) => return Purging::of_map(fields, usual),

@@ -1,4 +1,4 @@
-//! What a gateway knows of the store that it shares: which purges it has heard of, and which of its own the store has not. It outlives
+//! State about the shared Redis store: purges received from other gateways, and own purges not sent yet. It outlives
 //! reloads.
 
 use std::collections::VecDeque;
@@ -11,15 +11,15 @@ use tokio::sync::Notify;
 
 use crate::telemetry::metrics::SharedCounters;
 
-/// What is known.
+/// The state about the shared store.
 pub struct Ledger {
-    /// What this gateway calls itself.
+    /// The id of this gateway.
     pub id: u64,
     state: Mutex<State>,
     pending: Mutex<VecDeque<(Purge, PurgeMode)>>,
     /// Told when there is a purge to send.
     pub work: Notify,
-    /// What was done.
+    /// The counters of the store.
     pub counters: SharedCounters,
 }
 
@@ -116,7 +116,7 @@ impl Ledger {
         self.pending().front().cloned()
     }
 
-    /// It was sent.
+    /// Forgets a purge that was sent.
     pub fn sent(&self, purge: &(Purge, PurgeMode)) {
         let mut pending = self.pending();
         // Another one, if they became too many meanwhile.

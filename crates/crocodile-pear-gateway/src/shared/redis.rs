@@ -19,7 +19,7 @@ pub struct RedisServer {
     host: String,
     port: u16,
     settings: RedisConnectionInfo,
-    /// Nothing where it is spoken to in the clear.
+    /// The TLS client; `None` for a connection in the clear.
     tls: Option<TlsClient>,
 }
 
@@ -34,7 +34,7 @@ impl PartialEq for RedisServer {
     }
 }
 
-/// What carries the bytes.
+/// A connection's stream of bytes.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -87,7 +87,7 @@ impl RedisServer {
     /// Opens a connection, with TLS where that is written.
     ///
     /// # Errors
-    /// Those of the socket and of TLS.
+    /// The errors of the socket and of TLS.
     pub async fn open(&self) -> io::Result<Box<dyn Stream>> {
         let socket = TcpStream::connect((self.host.as_str(), self.port)).await?;
         socket.set_nodelay(true)?;
@@ -100,7 +100,7 @@ impl RedisServer {
     /// A connection for many commands at once, greeted and authenticated. It ends when it is dropped.
     ///
     /// # Errors
-    /// As [`RedisServer::open`], and those of the server.
+    /// The errors of [`RedisServer::open`], and those of the server.
     pub async fn connect(&self, config: AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
         let stream = self.open().await?;
         let (connection, driver) = MultiplexedConnection::new_with_config(&self.settings, stream, config).await?;

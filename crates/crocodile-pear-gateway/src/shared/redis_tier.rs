@@ -51,7 +51,7 @@ spec! {
     }
 }
 
-/// What caches take where nothing is written.
+/// The memory of caches if it is not set.
 pub const MEMORY: Size = Size(256 << 20);
 
 /// Below it nothing useful fits.

@@ -41,7 +41,7 @@ pub struct Settings {
     pub top: usize,
 }
 
-/// What is counted and kept, over all reloads.
+/// The statistics over all reloads: counts in memory, and their files.
 #[derive(Default)]
 pub struct Analytics {
     tables: Tables,
@@ -50,9 +50,9 @@ pub struct Analytics {
 
 #[derive(Default)]
 struct State {
-    /// What the current minute has so far, besides what the cores have.
+    /// The counts of the current minute, besides those that the cores still hold.
     minute: Minute,
-    /// What consumers have since the gateway began.
+    /// The counts of consumers since the gateway began.
     consumers: Consumers,
     archive: Option<Archive>,
     settings: Option<Settings>,
@@ -71,7 +71,7 @@ impl Analytics {
         self.tables.count(core, subject, finished);
     }
 
-    /// What keeps the figures while a gateway serves.
+    /// A task that stores the figures while a gateway serves.
     pub fn keep(self: &Arc<Self>, settings: Settings) -> Task {
         let analytics = self.clone();
         Box::pin(async move {
@@ -132,7 +132,7 @@ impl Analytics {
         self.tables.drain(minute, consumers);
     }
 
-    /// What was counted of consumers since the gateway began, up to now: those with the most requests, and the others together.
+    /// The counts of consumers since the gateway began: those with the most requests, and the others together.
     pub fn consumers(&self) -> Vec<(String, Counts)> {
         self.collect(now());
         self.lock().consumers.told()

@@ -13,7 +13,7 @@ use crocodile_pear::runtime::thread_id::{self, THREADS};
 pub use destination::Destination;
 use sink::Sink;
 
-/// What waits of one core. At 500 bytes a line and 50,000 requests a second that is 40 ms in which nothing is written.
+/// The buffer of a core. At 500 bytes a line and 50,000 requests a second that is 40 ms in which nothing is written.
 const CAPACITY: usize = 1 << 20;
 
 /// After a batch the next one gathers for so long: a core that adds a line then need not wake the thread.
@@ -116,7 +116,7 @@ impl Drop for Journal {
     }
 }
 
-/// What waits of one core: its own, so that cores do not meet. The thread holds the lock only to swap it for an empty one.
+/// The waiting lines of a core: its own, so that cores do not meet. The thread holds the lock only to swap it for an empty one.
 #[derive(Default)]
 #[repr(align(64))]
 struct Buffer(Mutex<Vec<u8>>);
@@ -127,7 +127,7 @@ impl Buffer {
     }
 }
 
-/// What a journal and its thread share.
+/// The state that a writer and its thread share.
 struct Shared {
     to: Destination,
     buffers: Vec<Buffer>,
@@ -138,7 +138,7 @@ struct Shared {
     reopen: AtomicBool,
     /// Lines that were not written, of all destinations.
     dropped: Arc<AtomicU64>,
-    /// Those of this one that the log does not know of yet.
+    /// Dropped lines of this writer that the log does not know of yet.
     untold: AtomicU64,
     /// Whether a batch is being written, and how many were.
     writing: AtomicBool,

@@ -60,7 +60,7 @@ impl Stamp {
         Stamp { second, micros: 0, rfc3339, common }
     }
 
-    /// As RFC 3339 has it, with microseconds.
+    /// The time as RFC 3339 has it, with microseconds.
     pub fn rfc3339(&self) -> &str {
         std::str::from_utf8(&self.rfc3339).unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl Stamp {
         &self.rfc3339
     }
 
-    /// As the NCSA's common log format has it.
+    /// The time as the NCSA's common log format has it.
     pub fn common(&self) -> &str {
         std::str::from_utf8(&self.common).unwrap_or_default()
     }

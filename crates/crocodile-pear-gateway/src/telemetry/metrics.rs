@@ -61,21 +61,21 @@ pub enum RefusedBy {
     Addresses,
     /// Its body is too large.
     MaxBody,
-    /// It is a preflight for what its page may not do.
+    /// A preflight asked for what its page may not do.
     Cors,
-    /// It is one too many in its time.
+    /// The client's rate limit is reached.
     RateLimit,
     /// Too many of its consumer are in flight.
     InFlight,
-    /// It is not what the schema says.
+    /// The request does not match the schema.
     Validate,
-    /// It is a `PURGE` from elsewhere.
+    /// A `PURGE` came from an address that may not purge.
     Purge,
     /// Its quota is used up.
     Quota,
 }
 
-/// As labels, in the order of [`RefusedBy`].
+/// The layers as labels, in the order of [`RefusedBy`].
 const REFUSED_BY: [&str; 8] =
     ["addresses", "max_body", "cors", "rate_limit", "in_flight", "validate", "purge", "quota"];
 
@@ -201,7 +201,7 @@ impl Metrics {
         })
     }
 
-    /// What counts the requests for a version of a group. A reload counts on.
+    /// The counter of requests for a version of a group. A reload continues it.
     pub fn version(&self, group: &str, version: &str) -> Arc<AtomicU64> {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         versions.entry((group.to_owned(), version.to_owned())).or_default().clone()
@@ -217,32 +217,32 @@ impl Metrics {
         self.store[1].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What counts the credentials of a method. A reload counts on.
+    /// The counters of the credentials of a method. A reload continues them.
     pub fn authentications(&self, method: &'static str) -> Arc<AuthenticationCounters> {
         self.authentications.of(method)
     }
 
-    /// What counts the messages of a source of events. A reload counts on.
+    /// The counters of the messages of a source of events. A reload continues them.
     pub fn events(&self, source: &str, channel: &str) -> Arc<EventCounters> {
         self.events.of(source, channel)
     }
 
-    /// What counts the orders of the certificate for this name. A reload counts on.
+    /// The counters of the orders of the certificate for this name. A reload continues them.
     pub fn orders(&self, name: &str) -> Arc<OrderCounters> {
         self.orders.of(name)
     }
 
-    /// What counts at a limit of a layer for the requests of a route; none, for those that no endpoint serves. A reload counts on.
+    /// The counters of a limit of a layer for the requests of a route; `None` for those that no endpoint serves. A reload continues them.
     pub fn limit(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
         self.limits.of(layer, name, route)
     }
 
-    /// What counts the requests for a route; none, for requests that no endpoint serves. A reload counts on.
+    /// The counters of the requests for a route; `None` for requests that no endpoint serves. A reload continues them.
     pub fn route(&self, name: Option<&str>) -> Arc<RouteCounters> {
         self.routes.of(name)
     }
 
-    /// What was counted, by route.
+    /// The counters by route.
     pub fn routes(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
         self.routes.all()
     }
@@ -338,5 +338,5 @@ impl Metrics {
     }
 }
 
-/// As in the access log.
+/// The reasons as in the access log.
 const REASONS: [&str; 3] = ["failed", "client-gone", "client-slow"];

@@ -1,4 +1,4 @@
-//! What happened lately, for the operators' page: requests that are kept to be looked at, and figures by the second and by the route.
+//! Recent requests and figures for the operators' page: requests that are kept to be looked at, and figures by the second and by the route.
 //!
 //! Each core has its own part, behind a lock that only a reader takes too. Once a second a core adds its figures to those of all.
 
@@ -50,7 +50,7 @@ pub struct Failure {
     pub error: Error,
 }
 
-/// One core's part.
+/// The part of a core.
 #[derive(Default)]
 struct Shard {
     /// The second, and the slot of ten, that its figures are of.
@@ -68,7 +68,7 @@ struct Shard {
 pub struct RouteFigures {
     /// Requests since the gateway began.
     pub all: u64,
-    /// Those that failed.
+    /// The number of requests that failed.
     pub all_failed: u64,
     /// The last minute.
     pub minute: Second,
@@ -81,7 +81,7 @@ struct RouteTotals {
     slots: VecDeque<(u64, Second)>,
 }
 
-/// What happened lately.
+/// Recent requests and figures.
 pub struct History {
     began: tokio::time::Instant,
     wall: SystemTime,

@@ -56,11 +56,11 @@ fn collector(to: Located<String>, problems: &mut Problems) -> Option<TracesSpec>
 choice! {
     /// Whose traces go on here, as their `traceparent` says; for others one begins.
     pub enum Accept {
-        /// Those of proxies in `clients.trust`.
+        /// The contexts of proxies in `clients.trust`.
         Trusted = "trusted",
-        /// Those of all clients. They can have as many traces recorded as they like.
+        /// The contexts of all clients. They can have as many traces recorded as they like.
         All = "all",
-        /// Those of nobody.
+        /// No contexts.
         None = "none",
     }
 }
@@ -68,7 +68,7 @@ choice! {
 /// Traces, ready.
 pub struct Traces {
     accept: Accept,
-    /// Of 2^56.
+    /// The share, of 2^56.
     share: u64,
     slow: Option<Duration>,
     queue: Queue,

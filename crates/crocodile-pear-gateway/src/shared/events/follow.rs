@@ -30,7 +30,7 @@ struct Followed {
     listening: Listening,
 }
 
-/// What listens.
+/// A connection to a source of events.
 enum Listening {
     Task(JoinHandle<()>),
     /// There is no thread for it: what has tags is never fresh.
@@ -104,7 +104,7 @@ struct Ear {
     counters: Arc<EventCounters>,
     trust: Trust,
     cache: Arc<Store>,
-    /// Of messages that could not be understood.
+    /// The limiter for messages that could not be understood.
     failures: LogLimiter,
 }
 

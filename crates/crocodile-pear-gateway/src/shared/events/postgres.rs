@@ -45,7 +45,7 @@ async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Resul
 /// A connection that listens.
 pub struct Listener {
     connection: DatabaseConnection,
-    /// What came before `LISTEN` was answered.
+    /// Messages that came before `LISTEN` was answered.
     early: VecDeque<Vec<u8>>,
     /// Ends when the server does not answer.
     check: BoxFuture<'static, String>,
@@ -70,7 +70,7 @@ impl Listener {
     }
 }
 
-/// What comes next, or why the check has failed. What has come is read before the check looks at the clock: on a thread that could
+/// The next message, or why the check has failed. Messages in the socket are read before the check looks at the clock: on a thread that could
 /// not run for as long as a heartbeat, the answer is there, and its time is over.
 async fn read_first<T>(message: impl Future<Output = T>, check: &mut BoxFuture<'static, String>) -> Result<T, String> {
     tokio::select! {

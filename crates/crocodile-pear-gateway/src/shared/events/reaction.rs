@@ -1,4 +1,4 @@
-//! What a message means for the cache.
+//! The meaning of a message for the cache.
 
 use bytes::Bytes;
 use crocodile_pear::config::problem::Problems;
@@ -29,7 +29,7 @@ impl Reaction {
         }
     }
 
-    /// What a message asks for.
+    /// The purges that a message asks for.
     ///
     /// # Errors
     /// Why it cannot be said.

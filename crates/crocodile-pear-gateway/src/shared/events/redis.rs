@@ -96,10 +96,10 @@ async fn send(stream: &mut Connection, command: &Cmd) -> Result<(), String> {
     socket.flush().await.map_err(|error| error.to_string())
 }
 
-/// What the server says: the parts of a list, or one.
+/// Reads a message of the server: the parts of a list, or one part.
 ///
 /// # Errors
-/// What it refuses; nothing of a command is in that.
+/// The refusal of the server, which quotes nothing of a command.
 async fn receive(stream: &mut Connection) -> Result<Vec<Vec<u8>>, String> {
     let head = line(stream).await?;
     let Some(count) = head.strip_prefix('*') else { return Ok(vec![part(stream, &head).await?]) };
@@ -112,7 +112,7 @@ async fn receive(stream: &mut Connection) -> Result<Vec<Vec<u8>>, String> {
     Ok(parts)
 }
 
-/// One part, whose first line is this.
+/// Reads a part whose first line is this.
 async fn part(stream: &mut Connection, head: &str) -> Result<Vec<u8>, String> {
     let (kind, rest) = head.split_at_checked(1).ok_or_else(strange)?;
     match kind {

@@ -33,7 +33,7 @@ spec! {
         /// text. Each output is a tag, or a map as for `POST /cache/purge` of `admin`, such as `{url: "…"}` or `{all:
         /// true}`. If the expression fails, all answers with tags become stale.
         pub purge: Expression,
-        /// What happens to purged answers.
+        /// The effect on purged answers.
         pub mode: ModeSpec = ModeSpec::Soft,
         /// How long answers with tags are still served as before while the connection is lost. By default they become
         /// stale at once.
@@ -162,7 +162,7 @@ pub(super) enum Listener {
 }
 
 impl Identity {
-    /// As logs and metrics name it.
+    /// The names of the source in logs and metrics.
     pub(super) fn names(&self) -> (String, &str) {
         (self.to_string(), &self.channel)
     }

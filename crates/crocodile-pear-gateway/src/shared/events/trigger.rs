@@ -43,7 +43,7 @@ impl Trigger {
         Ok(Trigger { table, channel, columns: columns.collect::<Result<_, String>>()? })
     }
 
-    /// What installs it, or another one in its place.
+    /// The SQL that installs the trigger, or replaces it.
     pub fn install(&self) -> String {
         let (table, function, [rows, truncates]) = (self.table.sql(), self.function(), self.triggers());
         let create = match self.columns.as_slice() {
@@ -74,7 +74,7 @@ impl Trigger {
         )
     }
 
-    /// What removes it.
+    /// The SQL that removes the trigger.
     pub fn remove(&self) -> String {
         let (table, function, [rows, truncates]) = (self.table.sql(), self.function(), self.triggers());
         format!(

@@ -31,11 +31,11 @@ pub struct Trust {
 }
 
 enum Standing {
-    /// It is listened to.
+    /// The source is listened to.
     Heard,
-    /// It is not. The cache is believed until then.
+    /// The source is not listened to. The cache is believed until then.
     Missed(Instant),
-    /// It is not, and the cache is not believed.
+    /// The source is not listened to, and the cache is not believed.
     Doubted {
         /// Ends with this.
         _doubt: Doubt,
@@ -43,7 +43,7 @@ enum Standing {
 }
 
 impl Trust {
-    /// It has not been heard yet, so nothing is believed.
+    /// A source that has not been heard yet, so its cache is not believed.
     pub fn new(cache: Arc<Store>, grace: Duration) -> Self {
         let standing = Standing::Doubted { _doubt: Doubt::new(&cache) };
         Trust { cache, grace, standing }
@@ -65,7 +65,7 @@ impl Trust {
         self.standing = Standing::Heard;
     }
 
-    /// What it said could not be understood: anything may have changed.
+    /// Marks the cache as stale after a message that could not be understood: anything may have changed.
     pub fn forget(&self) {
         drop(Doubt::new(&self.cache));
     }

@@ -17,7 +17,7 @@ use crate::shared::redis::RedisServer;
 use crate::telemetry::metrics::Metrics;
 
 choice! {
-    /// What becomes of requests with a limit while the store is away.
+    /// The handling of requests with a limit while the store is away.
     pub enum WhileAway {
         /// Each gateway counts by itself, with its share of the limit (see `replicas`).
         Local = "local",
@@ -50,7 +50,7 @@ const LATE: u32 = 3;
 /// Whether the store can be asked.
 #[derive(Clone)]
 pub(super) enum State {
-    /// It has not been connected to yet.
+    /// The store has not been connected to yet.
     New,
     Up(MultiplexedConnection),
     Away,
@@ -126,7 +126,7 @@ async fn attempt(
     Ok(open.insert(connection).clone())
 }
 
-/// What the log was told of an outage: one line, and another one if it lasts for another reason.
+/// The log lines of an outage: one, and another one if it lasts for another reason.
 #[derive(Default)]
 struct Told {
     reason: Option<Reason>,

@@ -22,7 +22,7 @@ const BLOCK: Duration = Duration::from_millis(1000);
 /// Without a word for so long, it is out of reach.
 const SILENCE: Duration = Duration::from_millis(1500);
 
-/// Who listens.
+/// The task that listens to the store.
 pub(super) struct Follower {
     pub server: RedisServer,
     pub cache: Arc<cache::Store>,
@@ -45,10 +45,10 @@ impl Drop for Suspended {
     }
 }
 
-/// One line of the log: its place, and its fields.
+/// A line of the stream: its place, and its fields.
 type Line = (String, HashMap<String, String>);
 
-/// What the log says, by stream.
+/// The new lines, by stream.
 type Said = Option<Vec<(String, Vec<Line>)>>;
 
 impl Follower {

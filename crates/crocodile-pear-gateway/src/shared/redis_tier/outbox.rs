@@ -1,4 +1,4 @@
-//! What is sent to the store in the background: purges, for certain and in order; answers, as long as it keeps up.
+//! Data that is sent to the store in the background: purges, for certain and in order; answers, as long as it keeps up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::shared::redis::RedisServer;
 /// For one command: nobody waits for it.
 const TIME: Duration = Duration::from_secs(1);
 
-/// Who sends it.
+/// The task that sends the data.
 pub(super) struct Outbox {
     pub server: RedisServer,
     pub cache: Arc<cache::Store>,
@@ -28,7 +28,7 @@ pub(super) struct Outbox {
     pub waiting: Arc<AtomicUsize>,
 }
 
-/// It cannot be sent now.
+/// The data cannot be sent now.
 struct Failed;
 
 impl Outbox {

@@ -7,10 +7,10 @@ use redis::{ErrorKind, RedisError};
 /// Why the store cannot be asked.
 pub(super) type Reason = Cow<'static, str>;
 
-/// It takes longer than a request may wait.
+/// The answer takes longer than a request may wait.
 pub(super) const LATE: Reason = Cow::Borrowed("it does not answer in time");
 
-/// What an error means. It quotes what the server says, never the configuration.
+/// The reason of an error. It quotes what the server says, never the configuration.
 pub(super) fn of(error: &RedisError) -> Reason {
     match error.code() {
         Some("OOM") => "it is out of memory (OOM): `maxmemory` is reached, and nothing may be evicted".into(),

@@ -1,4 +1,4 @@
-//! What runs in Redis. All that is known about purges is in one hash: where it is lost, to a flush or to eviction, another life
+//! Scripts that run in Redis. All that is known about purges is in one hash: where it is lost, to a flush or to eviction, another life
 //! begins, and no entry of the old one is given.
 
 /// Begins a life if there is none. Gives the life, the number of the last purge, and where the log ends.

@@ -45,13 +45,13 @@ const MOST_BYTES: usize = 16 << 20;
 /// A larger answer is not worth its way: it would hold up the others.
 const LARGEST: u64 = 1 << 20;
 
-/// As long as an answer is kept there at most.
+/// The longest time that an answer is kept in the store.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// As long as one that has to be validated, and can be.
+/// The time that an answer is kept which has to be validated, and can be.
 const TO_VALIDATE: Duration = Duration::from_secs(600);
 
-/// What is known about purges.
+/// The key of the purges.
 pub(super) const PURGES: &str = "crocodile-pear:purges";
 
 /// The purges in order.

@@ -23,7 +23,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// It answers; whether it counts as there from now on.
+    /// Notes an answer. Returns whether the store counts as there from now on.
     pub(super) fn answers(&mut self) -> bool {
         let now = Instant::now();
         let since = *self.well.get_or_insert(now);
@@ -34,12 +34,12 @@ impl Standing {
         true
     }
 
-    /// It does not answer, while it is tried.
+    /// Notes a failure while the store is tried.
     pub(super) fn fails(&mut self) {
         self.well = None;
     }
 
-    /// It was there, and is away.
+    /// Notes that the store is away.
     pub(super) fn leaves(&mut self) {
         let soon = self.back.is_some_and(|back| back.elapsed() < SOON.max(self.trial));
         self.trial = if soon { (self.trial * 2).clamp(FIRST, MOST) } else { Duration::ZERO };

@@ -32,7 +32,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Nothing where none is installed.
+    /// Starts a server; `None` where none is installed.
     fn begin(port: u16, settings: &[&str]) -> Option<Self> {
         let port_text = port.to_string();
         let usual = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
@@ -78,7 +78,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// What a gateway has of a store.
+/// A gateway's view of a store.
 struct Gateway {
     lasting: Lasting,
     _store: Arc<Store>,
@@ -109,7 +109,7 @@ impl Gateway {
         Gateway { lasting, _store: store, _background: Some(background) }
     }
 
-    /// One that the store has greeted.
+    /// A gateway that the store has greeted.
     fn greeted(port: u16) -> Self {
         let gateway = Gateway::new(port);
         wait(|| gateway.lasting.ledger.heard().stamp.life != 0);
@@ -142,7 +142,7 @@ impl Gateway {
         count(&counters.stored) > before.0
     }
 
-    /// What it finds in the store that it shares, and whether that is stale.
+    /// The entry in the shared store, and whether it is stale.
     fn shared(&self, path: &str) -> Option<(String, bool)> {
         let found = run(self.cache().find_shared(&key(path), |_| true))?;
         let body = found.entry.body.pieces().unwrap_or_default().concat();

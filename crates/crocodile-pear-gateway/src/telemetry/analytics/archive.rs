@@ -54,7 +54,7 @@ impl Archive {
         Ok(Archive { reader: Reader { folder: folder.to_owned() }, size, _lock: lock })
     }
 
-    /// What reads it.
+    /// A reader of the files.
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }

@@ -1,17 +1,17 @@
-//! What consumers have since the gateway began: those with the most requests each, the others together.
+//! Counts of consumers since the gateway began: those with the most requests each, the others together.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::counts::Counts;
 
-/// What consumers are called that have no row of their own.
+/// The name of all consumers that have no row of their own.
 pub const OTHER: &str = "other";
 
 /// How often those with the most requests are chosen anew, in seconds.
 const TERM: u64 = 3600;
 
-/// Those who may be chosen: further ones are not looked at.
+/// The number of consumers that may be chosen: further ones are not looked at.
 const CANDIDATES: usize = 4096;
 
 /// The longest name that is told.

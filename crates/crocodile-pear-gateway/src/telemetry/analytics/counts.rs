@@ -1,4 +1,4 @@
-//! What is counted of requests: how many, how they went, what they cost, and what they spared.
+//! Counts of requests: how many, how they went, what they cost, and what they spared.
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ pub struct Finished {
 pub struct Counts {
     /// All of them.
     pub requests: u64,
-    /// Those that failed: a status of 5xx, or an answer that was broken off.
+    /// The number of requests that failed: a status of 5xx, or an answer that was broken off.
     pub errors: u64,
-    /// Those that were refused: a status of 4xx.
+    /// The number of requests that were refused: a status of 4xx.
     pub refused: u64,
     /// All durations, in microseconds.
     pub duration: u64,
@@ -103,7 +103,7 @@ impl Counts {
     }
 }
 
-/// What the numbers are called in files and reports.
+/// The names of the numbers in files and reports.
 pub const COLUMNS: [&str; 9] = [
     "requests",
     "errors",

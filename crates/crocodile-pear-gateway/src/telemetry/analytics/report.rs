@@ -9,7 +9,7 @@ use super::archive::Reader;
 use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 use super::row::{Row, Span, header};
 
-/// What is asked.
+/// The question of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     /// Since when, in seconds since 1970.
@@ -20,11 +20,11 @@ pub struct Query {
     pub span: Span,
     /// Whether a row is for all of the time instead; `span` then says how its ends are rounded.
     pub whole: bool,
-    /// What a row is for, besides its time.
+    /// The subject of a row, besides its time.
     pub by: Grouping,
 }
 
-/// What has a row of its own.
+/// The grouping of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     /// Each route.
@@ -33,7 +33,7 @@ pub enum Grouping {
     Consumer,
     /// Each consumer of each route.
     Both,
-    /// Nothing: all requests together.
+    /// All requests together.
     All,
 }
 
@@ -115,7 +115,7 @@ impl Query {
     /// Reads the query of a URL; `now` is when it is asked.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// The fault of the query, and what would be right.
     pub fn read(query: &str, now: u64) -> Result<(Query, Form), String> {
         let mut asked = Query {
             from: now.saturating_sub(3600),

@@ -1,4 +1,4 @@
-//! One row: when, what, by whom, how much. As text it is a line of CSV, in files as in reports.
+//! A row: when, what, by whom, how much. As text it is a line of CSV, in files as in reports.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ impl Span {
     }
 }
 
-/// What was counted of one route and one consumer in one span.
+/// The counts of one route and one consumer in one span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// When its span began, in seconds since 1970.

@@ -15,7 +15,7 @@ const CONSUMERS: usize = 4096;
 /// The consumers of a minute that are told apart until it is written.
 const OF_A_MINUTE: usize = 16_384;
 
-/// What the counts of one subject take, about.
+/// The approximate memory of the counts of one subject.
 const ENTRY: usize = size_of::<(Subject, Counts)>() + 32;
 
 /// Adds to the counts of a consumer.
@@ -64,7 +64,7 @@ struct Core(Mutex<CoreCounts>);
 
 #[derive(Default)]
 struct CoreCounts {
-    /// Of requests without a consumer: by the number of the route.
+    /// The counts of requests without a consumer, by the number of the route.
     routes: Vec<Counts>,
     consumers: HashMap<Subject, Counts>,
 }
@@ -160,7 +160,7 @@ pub struct Minute {
 }
 
 impl Minute {
-    /// One that begins.
+    /// A table that begins at this moment.
     pub fn new(begun: u64) -> Self {
         Minute { begun, ..Minute::default() }
     }

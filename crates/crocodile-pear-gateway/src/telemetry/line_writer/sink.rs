@@ -25,7 +25,7 @@ pub struct Sink {
 }
 
 enum Open {
-    /// Of its own, without the lock of the standard library: a full pipe must not hold those who log.
+    /// The standard error stream, without the lock of the standard library: a full pipe must not hold those who log.
     Stderr(File),
     File(File),
     Syslog(Syslog),

@@ -1,4 +1,4 @@
-//! What the logs have lost, as metrics.
+//! Lost log lines, as metrics.
 
 use super::exposition::Exposition;
 

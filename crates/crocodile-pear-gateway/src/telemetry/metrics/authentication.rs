@@ -1,4 +1,4 @@
-//! What became of the credentials of clients.
+//! Results of the credentials of clients.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,23 +8,23 @@ use indexmap::IndexMap;
 use super::exposition::{Exposition, label};
 use super::slot::{CORE, CORES};
 
-/// What became of the credentials of one method.
+/// The result of the credentials of one method.
 #[derive(Clone, Copy, Debug)]
 pub enum Authenticated {
-    /// One was valid.
+    /// A credential was valid.
     Granted,
-    /// One was not.
+    /// A credential was refused.
     Refused,
-    /// One could not be checked.
+    /// A credential could not be checked.
     Unavailable,
     /// There was none, of any method.
     Missing,
 }
 
-/// As labels, in the order of [`Authenticated`].
+/// The results as labels, in the order of [`Authenticated`].
 const AUTHENTICATED: [&str; 4] = ["granted", "refused", "unavailable", "missing"];
 
-/// What became of the credentials of one method, by the core.
+/// Counters of the credentials of one method, by core.
 pub struct AuthenticationCounters {
     findings: Vec<Findings>,
     /// How many were refused for which reason: each is a sentence of ours, and there are few.
@@ -76,7 +76,7 @@ impl AuthenticationCounters {
 pub(super) struct Authentications(Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>);
 
 impl Authentications {
-    /// What counts the credentials of a method. A reload counts on.
+    /// The counters of the credentials of a method. A reload continues them.
     pub(super) fn of(&self, method: &'static str) -> Arc<AuthenticationCounters> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(method).or_default().clone()

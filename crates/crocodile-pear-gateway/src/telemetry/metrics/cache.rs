@@ -1,4 +1,4 @@
-//! What caches keep, as metrics.
+//! Contents of the caches, as metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::exposition::Exposition;
 
-/// What is counted of the reading of the configuration.
+/// Counters of the loads of the configuration.
 pub(super) struct Configurations {
     /// Read again, and in use.
     good: AtomicU64,

@@ -1,4 +1,4 @@
-//! What consumers have done since the gateway began, where `analytics.by` names them.
+//! Counts of consumers since the gateway began, where `analytics.by` names them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is counted of the cores that serve clients: their connections, and how late they are.
+//! Counters of the cores that serve clients: their connections, and how late they are.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,7 +18,7 @@ const LATE: Bounds = &[2 * MS, 5 * MS, 10 * MS, 25 * MS, 100 * MS, 500 * MS, 2_5
 /// How often a core is asked. Between two questions it does whatever it does.
 const OFTEN: Duration = Duration::from_millis(250);
 
-/// What is counted of all cores.
+/// The counters of all cores.
 pub(super) struct CoreCounters {
     connections: Vec<Connections>,
     lag: Vec<Histogram>,

@@ -1,4 +1,4 @@
-//! What is counted of databases, in OpenTelemetry's names.
+//! Metrics of databases, in OpenTelemetry's names.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What went on without its client.
+//! Metrics of calls that went on without their client.
 
 use crocodile_pear::runtime::detached;
 

@@ -1,4 +1,4 @@
-//! What is counted of the sources of events.
+//! Metrics of the sources of events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::exposition::{Exposition, label};
 
-/// What is counted of one source of events.
+/// The counters of one source of events.
 #[derive(Default)]
 pub struct EventCounters {
     up: AtomicU64,
@@ -44,7 +44,7 @@ impl EventCounters {
 pub(super) struct Events(Mutex<IndexMap<(String, String), Weak<EventCounters>>>);
 
 impl Events {
-    /// What counts the messages of a source of events. A reload counts on.
+    /// The counters of the messages of a source of events. A reload continues them.
     pub(super) fn of(&self, source: &str, channel: &str) -> Arc<EventCounters> {
         let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         events.retain(|_, counters| counters.strong_count() > 0);

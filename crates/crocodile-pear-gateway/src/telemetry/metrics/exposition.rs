@@ -49,7 +49,7 @@ enum Kind {
 }
 
 impl Exposition {
-    /// Nothing so far.
+    /// An empty exposition.
     pub fn new(format: Format) -> Self {
         Exposition { out: String::with_capacity(64 * 1024), format }
     }
@@ -62,12 +62,12 @@ impl Exposition {
         self.out
     }
 
-    /// What only grows; its name ends in `_total`.
+    /// A metric that only grows; its name ends in `_total`.
     pub fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family(name, Kind::Counter, help)
     }
 
-    /// What grows and shrinks.
+    /// A metric that grows and shrinks.
     pub fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family(name, Kind::Gauge, help)
     }
@@ -82,7 +82,7 @@ impl Exposition {
         self.family(name, Kind::Summary, help)
     }
 
-    /// What is told by labels alone; its name ends in `_info`.
+    /// A metric whose labels are the information; its name ends in `_info`.
     pub fn info<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family(name, Kind::Info, help)
     }

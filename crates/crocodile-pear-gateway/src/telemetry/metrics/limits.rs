@@ -1,4 +1,4 @@
-//! What became of requests at limits, by the route that they are for.
+//! Decisions of limits, by the route of the requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::slot::{CORE, CORES};
 /// Which limit at which route: the layer, the name of the limit, the route.
 type LimitPlace = (&'static str, Box<str>, Box<str>);
 
-/// What became of requests at one limit, for one route, by the core.
+/// The decisions of one limit, for one route, by core.
 pub struct LimitCounters(Box<[Decisions]>);
 
 /// Each core has a cache line of its own.
@@ -39,7 +39,7 @@ impl LimitCounters {
         self.own().allowed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It is one too many.
+    /// Counts a request that was refused.
     pub fn refuse(&self) {
         self.own().refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -49,7 +49,7 @@ impl LimitCounters {
         self.own().missing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It cost so many units, of which these were beyond the limit.
+    /// Counts a cost of so many units, of which these were beyond the limit.
     pub fn charge(&self, units: u64, beyond: u64) {
         self.own().charged.fetch_add(units, Ordering::Relaxed);
         self.own().beyond.fetch_add(beyond, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl LimitCounters {
 pub(super) struct Limits(Mutex<IndexMap<LimitPlace, Arc<LimitCounters>>>);
 
 impl Limits {
-    /// What counts at a limit of a layer for the requests of a route; none, for those that no endpoint serves. A reload counts on.
+    /// The counters of a limit of a layer for the requests of a route; `None` for those that no endpoint serves. A reload continues them.
     pub(super) fn of(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
         let place = (layer, name.into(), route.map(template).unwrap_or_default().into());
         let mut limits = self.0.lock().unwrap_or_else(PoisonError::into_inner);

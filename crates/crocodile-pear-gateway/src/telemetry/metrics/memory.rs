@@ -1,4 +1,4 @@
-//! Who has how much memory, as far as it is counted where it is taken; and long work, which waits for memory and threads.
+//! Memory by owner, as far as it is counted where it is taken; and long work, which waits for memory and threads.
 
 use crocodile_pear::offload;
 

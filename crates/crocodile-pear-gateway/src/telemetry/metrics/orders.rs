@@ -43,7 +43,7 @@ impl OrderCounters {
 pub(super) struct Orders(Mutex<IndexMap<String, Arc<OrderCounters>>>);
 
 impl Orders {
-    /// What counts the orders of the certificate for this name. A reload counts on.
+    /// The counters of the orders of the certificate for this name. A reload continues them.
     pub(super) fn of(&self, name: &str) -> Arc<OrderCounters> {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         orders.entry(name.to_owned()).or_default().clone()

@@ -1,4 +1,4 @@
-//! What the operating system says of the process. Where there is no `/proc`, nothing.
+//! The operating system's figures of the process; none without `/proc`.
 
 use std::fs;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! What is counted of clients' requests, by the route that they are for.
+//! Metrics of clients' requests, by their route.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -29,7 +29,7 @@ const METHODS: [Method; 9] = [
     Method::CONNECT,
 ];
 
-/// What is counted of the requests for one route. Made when the first one comes: of thousands of routes many have none.
+/// The counters of the requests for one route. They are made with the first request: of thousands of routes many have none.
 #[derive(Default)]
 pub struct RouteCounters(OnceLock<Box<Counters>>);
 
@@ -63,7 +63,7 @@ impl RequestKind {
     }
 }
 
-/// One thread's counters.
+/// The counters of a thread.
 #[derive(Default)]
 #[repr(align(64))]
 struct Flow {
@@ -199,7 +199,7 @@ impl RouteCounters {
 pub(super) struct Routes(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
 
 impl Routes {
-    /// What counts the requests for a route; none, for requests that no endpoint serves. A reload counts on.
+    /// The counters of the requests for a route; `None` for requests that no endpoint serves. A reload continues them.
     pub(super) fn of(&self, name: Option<&str>) -> Arc<RouteCounters> {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that no configuration has any more are looked for once a configuration, not at each of its routes.
@@ -210,7 +210,7 @@ impl Routes {
         routes.entry(name.into()).or_default().clone()
     }
 
-    /// What was counted, by route.
+    /// The counters by route.
     pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
         let routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         routes.iter().map(|(name, counters)| (name.clone(), counters.clone())).collect()

@@ -1,4 +1,4 @@
-//! What became of spans, as metrics.
+//! Sent and lost spans, as metrics.
 
 use super::exposition::Exposition;
 use crate::telemetry::traces::SpanCounters;

@@ -1,4 +1,4 @@
-//! What is counted of upstreams and of their servers.
+//! Metrics of upstreams and of their servers.
 
 use std::sync::Arc;
 

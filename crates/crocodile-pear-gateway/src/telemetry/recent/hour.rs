@@ -8,12 +8,12 @@ use super::latency::Latency;
 /// Seconds that are kept.
 const SECONDS: u64 = 3_600;
 
-/// What was served in a time: a second, or several together.
+/// The requests that were served in a time: a second, or several together.
 #[derive(Clone, Default)]
 pub struct Second {
     /// Requests that ended.
     pub requests: u64,
-    /// Those that failed: the gateway or an upstream.
+    /// The number of failures of the gateway or an upstream.
     pub failed: u64,
     /// How long they took.
     pub latency: Latency,

@@ -12,17 +12,17 @@ pub const SPAN: Duration = Duration::from_secs(3_600);
 /// The latest requests that are kept of a core, however small they are.
 const LATEST: usize = 512;
 
-/// Of a core so many requests in a tenth of a second are kept because they are the latest: what is kept of more would be written
-/// over before anybody has seen it, and all of it would be in the way of the core's caches.
+/// The number of latest requests that a core keeps of a tenth of a second: further ones would be
+/// overwritten before anybody has seen them, and would push other data out of the core's caches.
 const OFTEN: u32 = 16;
 
-/// Of a route so many slow and so many failed ones.
+/// The number of slow and of failed requests that are kept per route.
 const EACH: usize = 4;
 
 /// The memory of the latest, and of the others, on each core.
 const BYTES: usize = 1 << 20;
 
-/// What is kept.
+/// The requests that are kept.
 #[derive(Default)]
 pub struct Kept {
     latest: Ring,
@@ -42,7 +42,7 @@ struct Ring {
     bytes: usize,
 }
 
-/// What is kept of a route.
+/// The kept requests of a route.
 #[derive(Default)]
 struct OfRoute {
     slowest: Vec<(usize, Arc<Served>)>,

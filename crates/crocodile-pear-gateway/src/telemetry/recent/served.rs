@@ -15,7 +15,7 @@ pub const UNSERVED: RouteNumber = RouteNumber(0);
 pub struct RouteNumber(pub(super) u32);
 
 impl RouteNumber {
-    /// As operators are told it.
+    /// The number that operators see.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -53,7 +53,7 @@ pub struct Served {
     pub method: Method,
     /// The beginning of the path, without the query, which may hold secrets.
     pub path: Box<str>,
-    /// What the client was answered; 499 if it left before.
+    /// The status that the client got; 499 if it left before.
     pub status: u16,
     /// How it ended, as in the log.
     pub ended: &'static str,
@@ -61,7 +61,7 @@ pub struct Served {
     pub bytes: u64,
     /// When the head of the answer was ready.
     pub head: Option<Duration>,
-    /// What timers marked.
+    /// The marks of timers.
     pub marks: Vec<Mark>,
     /// The calls that were made for it.
     pub record: Option<Arc<Record>>,

@@ -1,8 +1,8 @@
-//! What became of spans.
+//! Counters of spans: sent, dropped, failed.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What became of spans.
+/// Counters of spans.
 #[derive(Debug, Default)]
 pub struct SpanCounters {
     pub(super) sent: AtomicU64,

@@ -22,7 +22,7 @@ use super::span::Finished;
 /// How long the collector may take for a batch.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What waits takes at most so much memory, about.
+/// The approximate memory that waiting spans may take.
 const WAITING: usize = 16 << 20;
 
 /// Requests that wait at most, however small they are.
@@ -43,7 +43,7 @@ const ATTEMPTS: u32 = 5;
 /// The first of these pauses.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What waits for the exporter.
+/// A message for the exporter.
 enum Item {
     Finished(Box<Finished>, usize),
     Flush(blocking::SyncSender<()>),
@@ -56,7 +56,7 @@ pub struct Queue {
     counters: Arc<SpanCounters>,
 }
 
-/// What comes out of it.
+/// The receiving end of the queue.
 pub struct Received(mpsc::Receiver<Item>);
 
 impl Queue {
@@ -90,17 +90,17 @@ impl Queue {
     }
 }
 
-/// What sends spans.
+/// The task that sends spans.
 pub struct Exporter {
     /// The collector.
     pub remote: Remote,
     /// Header fields for it.
     pub headers: HeaderMap,
-    /// What the gateway is called.
+    /// The name of the gateway in traces.
     pub service: String,
-    /// What is to be sent.
+    /// The queue of spans to send.
     pub received: Received,
-    /// What is counted.
+    /// The counters of spans.
     pub counters: Arc<SpanCounters>,
 }
 
@@ -189,7 +189,7 @@ impl Exporter {
     }
 }
 
-/// What is sent at once.
+/// Spans that are sent in one request.
 #[derive(Default)]
 struct Batch {
     spans: Vec<Span>,

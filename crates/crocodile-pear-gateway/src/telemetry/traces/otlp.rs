@@ -18,15 +18,15 @@ pub struct Span {
     pub flags: u32,
     /// Its name, of which there are few.
     pub name: String,
-    /// What it is.
+    /// The kind of the span.
     pub kind: SpanKind,
     /// In nanoseconds since 1970.
     pub began: u64,
     /// Likewise.
     pub ended: u64,
-    /// What is known of it.
+    /// The attributes of the span.
     pub attributes: Vec<(&'static str, Value)>,
-    /// What happened meanwhile, and when.
+    /// Events within the span, with their moments.
     pub events: Vec<(&'static str, u64)>,
     /// Whether it failed.
     pub failed: bool,

@@ -15,7 +15,7 @@ use super::answer::Answer;
 use super::otlp::{Span, SpanKind, Value};
 use crate::server::{End, Ending};
 
-/// What a request takes while it waits, without its calls, about.
+/// The approximate memory of a request while it waits, without its calls.
 const SPAN: usize = 1 << 10;
 
 /// A longer text of a client is cut.
@@ -150,7 +150,7 @@ fn step(trace: &Trace, call: &CallRecord, began: u64) -> Span {
     Span { parent: Some(trace.own()), name: call.step.name.to_string(), ..span(trace, span_id(), began) }
 }
 
-/// One attempt of a call.
+/// The span of an attempt of a call.
 fn client(trace: &Trace, call: &CallRecord, parent: u64, ended: u64, at: &impl Fn(Duration) -> u64) -> Span {
     let mut attributes = Attributes::default();
     let http = call.kind == CallKind::Http;
