@@ -40,7 +40,7 @@ pub struct Renewals {
     runtime: Option<Runtime>,
 }
 
-/// One certificate: the folder of its authority, and its name.
+/// The key of a certificate: the folder of its authority, and its name.
 type Key = (PathBuf, String);
 
 /// A certificate that is looked after.
@@ -51,7 +51,7 @@ struct Running {
 }
 
 impl Renewals {
-    /// Those of the listeners of a gateway. Certificates that are kept on the disk are used at once; orders begin when it
+    /// The orders of the listeners of a gateway. Certificates that are kept on the disk are used at once; orders begin when it
     /// `serves`. `sources` is where the folders are named.
     pub fn new(gateway: &Gateway, sources: &Sources, serving: watch::Receiver<bool>) -> Self {
         let listeners = gateway.listening().iter().map(|one| (one.written.clone(), one.entry.clone())).collect();

@@ -101,7 +101,7 @@ const CONNECTIONS: usize = 128;
 /// A client that reads nothing for this long is closed.
 const WRITE: Duration = Duration::from_secs(5);
 
-/// What everybody may ask, by any name: probes know neither names nor tokens, and learn one word.
+/// The paths that everybody may ask for, by any name: probes know neither names nor tokens, and learn one word.
 const OPEN: [&str; 2] = ["/health", "/ready"];
 
 struct Admin {
@@ -113,7 +113,7 @@ struct Admin {
     limiters: Arc<Limiters>,
 }
 
-/// Of lines about connections that make room, and of those about clients that do not read.
+/// The limiters of lines about connections that make room, and of those about clients that do not read.
 #[derive(Default)]
 struct Limiters {
     room: LogLimiter,
@@ -222,14 +222,14 @@ impl Admin {
     }
 }
 
-/// What a page is made of.
+/// The parts of a page.
 struct Page {
     path: String,
     query: String,
     headers: HeaderMap,
 }
 
-/// What was counted over minutes, hours and days.
+/// The statistics over minutes, hours and days.
 fn analytics(query: &str, analytics: &Analytics) -> Response<Body> {
     let (query, form) = match Query::read(query, analytics::now()) {
         Ok(asked) => asked,

@@ -84,7 +84,7 @@ mod tests {
             to: Located<String>,
             /// How long to wait.
             timeout: Option<std::time::Duration>,
-            /// What is made of it.
+            /// The expression that makes the value.
             transform: Option<Expression>,
         }
     }

@@ -76,7 +76,7 @@ pub struct Gateway {
     traces: Option<Arc<Traces>>,
     /// By name, also those that lead to others.
     upstreams: IndexMap<String, Arc<Upstream>>,
-    /// Those that have servers.
+    /// The upstreams that have servers.
     called: IndexMap<String, Arc<Upstream>>,
     databases: IndexMap<String, Arc<Database>>,
     lasting: Lasting,
@@ -145,7 +145,7 @@ pub struct Endpoint {
     pub origins: Vec<(&'static str, String)>,
     /// The name again, if an expression uses `$route`.
     named: Option<Arc<str>>,
-    /// What its answers depend on in a way that caches must know, if they do.
+    /// The parts of requests that its answers depend on in a way that caches must know, if there are any.
     dependence: Option<Box<Dependence>>,
 }
 
@@ -519,7 +519,7 @@ impl Gateway {
         Plan::compile_with(pipeline(spec), changes, known, written.span, problems)
     }
 
-    /// What the pipeline of an endpoint may refer to.
+    /// The names that the pipeline of an endpoint may refer to.
     fn known<'a>(&'a self, spec: &EndpointSpec, route: &'a Route, anonymous: bool, broken: Broken<'a>) -> Known<'a> {
         Known {
             upstreams: ByName::new(&self.upstreams, broken.upstreams),

@@ -127,7 +127,7 @@ pub trait Layer: Send + Sync + 'static {
     }
 }
 
-/// What is inside the innermost layer.
+/// The inside of the innermost layer.
 #[derive(Clone)]
 pub struct Rest {
     /// The pipeline.
@@ -136,17 +136,17 @@ pub struct Rest {
     pub max_body: usize,
 }
 
-/// What a layer does with a request.
+/// The decision of a layer on a request.
 pub enum Verdict<'a> {
     /// The request goes on.
     Pass,
     /// The layer answers, and the request goes no further.
     Answer(Response<Body>),
-    /// One of both, but not yet.
+    /// The decision comes later.
     Wait(BoxFuture<'a, Option<Response<Body>>>),
 }
 
-/// What a layer does with an answer.
+/// The decision of a layer on an answer.
 pub enum Passage<'a> {
     /// The answer goes on.
     Done,
@@ -200,7 +200,7 @@ impl Ended<'_> {
     }
 }
 
-/// What a layer may use while it is compiled.
+/// The context of a layer while it is compiled.
 pub struct Compile<'a> {
     /// Collects problems.
     pub problems: &'a mut Problems,
@@ -218,7 +218,7 @@ pub struct Compile<'a> {
     pub resolver: Option<Resolver>,
     /// Background work while the gateway serves.
     pub works: Vec<Arc<Work>>,
-    /// What the part that is compiled takes over from the configuration before.
+    /// The state that the part takes over from the configuration before.
     pub carry: Carry,
     /// The same for all parts together: what several of them have in common.
     pub root: Carry,
@@ -314,7 +314,7 @@ impl Compile<'_> {
         Some(watched)
     }
 
-    /// What a service that is called by URL needs.
+    /// The environment of a service that is called by URL.
     pub fn given<'b>(&self, files: Files<'b>) -> UpstreamEnvironment<'b> {
         UpstreamEnvironment { files, resolver: self.resolver.clone(), cache: None, carry: self.carry.clone() }
     }
@@ -419,7 +419,7 @@ fn no_item<T>(place: Span, cx: &mut step::Compile<'_>) -> Option<T> {
     cx.problems.error(place, "`.` is always null here: this sees the client's request", remedy)
 }
 
-/// What a layer is placed around.
+/// The position that a layer is placed at.
 #[derive(Default)]
 pub struct LayerPosition<'a> {
     /// The endpoint as written; `None` for requests that no endpoint serves.
@@ -442,9 +442,9 @@ pub struct LayerPosition<'a> {
     pub metered: Cell<bool>,
     /// Why a layer cannot be used here: where it is written, what is wrong, and what to write.
     pub refused: RefCell<Vec<(Span, String, String)>>,
-    /// What is of no use here, likewise.
+    /// Settings that have no effect here, likewise.
     pub warned: RefCell<Vec<(Span, String, String)>>,
-    /// What the answers depend on in a way that caches must know: what the pipeline reads, and what layers add to it.
+    /// The parts of requests that answers depend on in a way that caches must know: those that the pipeline reads, and those of layers.
     pub dependence: RefCell<Dependence>,
 }
 

@@ -73,7 +73,7 @@ macro_rules! layers {
                 all.into_iter().find(|(name, _)| *name == layer).and_then(|(_, field)| field).map(|field| field.name)
             }
 
-            /// What can be read from a place that has errors.
+            /// The readable settings of a place that has errors.
             pub fn partial(node: &Node) -> Self {
                 Layers { $($name: P::partial::<$name::$spec>(node),)* place: PhantomData }
             }
@@ -235,7 +235,7 @@ pub trait Place {
         Self::field::<T>().map_or(Some(None), |field| fields.read(field.name, problems))
     }
 
-    /// What can be read of a layer that has errors.
+    /// The readable part of a layer that has errors.
     fn partial<T: Spec>(node: &Node) -> Option<Setting<T>> {
         let field = Self::field::<T>()?;
         mended(node.field(field.name)?)
@@ -279,7 +279,7 @@ fn property<T: Spec>() -> Property {
     Property { schema: Setting::<T>::schema, optional: true, default }
 }
 
-/// What applies at one place: `None` if nothing is written or implied; `Some(None)` if the layer is off; else the
+/// The layer that applies at one place: `None` if nothing is written or implied; `Some(None)` if it is off; else the
 /// layer.
 type Holds<R> = Option<Option<Arc<R>>>;
 

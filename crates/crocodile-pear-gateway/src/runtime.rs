@@ -1,4 +1,4 @@
-//! What goes on beside the requests.
+//! Work beside the requests.
 //!
 //! - `tasks`: the thread for work in the background. `helper_threads`: the settings of the threads for long work.
 //! - `watched_file`: files that are read again when they change. `service_manager`: messages to systemd.

@@ -1,4 +1,4 @@
-//! What several gateways share, and what a reload keeps.
+//! State that several gateways share, and state that a reload keeps.
 //!
 //! - `redis`: a Redis server, its TLS and connections. `redis_tier`: the second tier of caches, and shared limits.
 //! - `events`: messages of PostgreSQL and Redis that something has changed. `purge`, `purge_log`: what is purged, here

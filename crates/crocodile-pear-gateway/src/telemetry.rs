@@ -1,4 +1,4 @@
-//! What is counted, traced and written about requests.
+//! Counters, traces and lines about requests.
 //!
 //! - `metrics`: counters of each core, added up by a scrape. `traces`: spans, on their way to a collector.
 //! - `recent`, `analytics`: what happened lately, and over hours and days, for the operators' page.

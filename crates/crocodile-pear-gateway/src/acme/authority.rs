@@ -58,7 +58,7 @@ impl Authority {
         Authority { written, store, resolver, account: Mutex::new(None), turns: Semaphore::new(AT_ONCE) }
     }
 
-    /// What it is called in the log.
+    /// The name in the log.
     pub fn name(&self) -> &str {
         &self.written.directory
     }
@@ -179,7 +179,7 @@ impl Authority {
         Failure::new(Cause::Disk, text)
     }
 
-    /// Nothing is ordered that could not be kept.
+    /// The failure for a folder that cannot be written: no certificate is ordered that could not be kept.
     pub fn unwritable(&self, error: &std::io::Error) -> Failure {
         self.disk(format!("cannot write to `{}`: {error}; nothing is ordered", self.store.path().display()))
     }

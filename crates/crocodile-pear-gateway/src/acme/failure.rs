@@ -10,7 +10,7 @@ use super::transport;
 /// More of an authority's words is not logged.
 const LONGEST: usize = 1000;
 
-/// What an authority says of itself, and not of the order: it passes, and costs nothing of its limits.
+/// Problems that concern the authority and not the order: they pass, and do not count against its limits.
 const PASSING: [&str; 2] = ["badNonce", "serverInternal"];
 
 /// Why an order failed.
@@ -22,16 +22,16 @@ pub struct Failure {
     pub after: Option<Duration>,
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The authority cannot be called.
     Unreachable,
-    /// It has refused; asking again costs of its limits.
+    /// The authority has refused; another request counts against its limits.
     Refused,
-    /// What comes cannot be kept.
+    /// The certificate cannot be stored.
     Disk,
-    /// It does not know of what was asked for.
+    /// The authority does not know the requested feature.
     Unsupported,
 }
 

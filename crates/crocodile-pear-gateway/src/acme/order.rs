@@ -1,4 +1,4 @@
-//! One order: from the wish to the certificate (RFC 8555, 7.4).
+//! An order: from the request to the certificate (RFC 8555, 7.4).
 
 use std::time::Duration;
 

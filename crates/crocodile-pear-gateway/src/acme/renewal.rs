@@ -1,4 +1,4 @@
-//! One certificate, looked after: ordered if there is none, renewed in time, tried again if that fails.
+//! The life of a certificate: ordered if there is none, renewed in time, tried again after failures.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,7 +28,7 @@ const LOOK_OFTEN: Duration = Duration::from_secs(5);
 /// From one certificate to the order of the next, or a twentieth of its life.
 const BETWEEN: Duration = Duration::from_secs(60 * 60);
 
-/// Who does not tell a window is asked again after this time (RFC 9773, 4.3.3).
+/// The time after which an authority that gave no window is asked again (RFC 9773, 4.3.3).
 const UNTOLD: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Where a certificate comes from and where it is kept.
@@ -36,7 +36,7 @@ pub trait Issuer: Send + Sync {
     /// The file with the certificate as it is now.
     fn stamp(&self) -> Option<Stamp>;
 
-    /// What is in that file.
+    /// Reads the file.
     fn read(&self, now: SystemTime) -> Result<Identity, String>;
 
     /// Orders one, as of a challenge, and keeps it. Nothing, if another gateway does so.
@@ -52,7 +52,7 @@ pub trait Issuer: Send + Sync {
     /// The challenges to try, in turn.
     fn challenges(&self) -> &[ChallengeSpec];
 
-    /// Who issues.
+    /// The name of the authority.
     fn authority(&self) -> &str;
 }
 

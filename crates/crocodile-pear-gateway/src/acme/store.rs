@@ -18,7 +18,7 @@ pub struct Lock {
     _file: File,
 }
 
-/// What changes when a file changes.
+/// The marks that change when a file changes.
 pub type Stamp = (u64, u64, i64, i64);
 
 /// A file that is removed when this is dropped.

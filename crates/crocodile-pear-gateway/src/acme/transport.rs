@@ -27,7 +27,7 @@ tokio::task_local! {
     static AFTER: Cell<Option<Duration>>;
 }
 
-/// What the last answer to this task said of when to ask again.
+/// The `Retry-After` of the last answer to this task.
 pub fn retry_after() -> Option<Duration> {
     AFTER.try_with(Cell::get).ok().flatten()
 }

@@ -13,7 +13,7 @@ use crate::shared::purge::{ModeSpec, Purging};
 /// The most bytes that a purge may be.
 const MOST: usize = 256 << 10;
 
-/// What is kept, in figures.
+/// The contents of the cache, in figures.
 pub fn show(cache: &Store) -> Response<Body> {
     let seen = cache.counters();
     response::json(&json!({

@@ -1,4 +1,4 @@
-//! Who may use the operators' listener: pages of other origins may not, and where a token is configured every request must bring it.
+//! The guard of the operators' listener: pages of other origins may not use it, and a configured token must come with every request.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,14 +11,14 @@ use subtle::ConstantTimeEq;
 use crate::http::response::refuse;
 use crate::listeners::admin_spec::AdminSpec;
 
-/// What browsers ask for the password with.
+/// The challenge that makes browsers ask for a password.
 const CHALLENGE: &str = r#"Basic realm="crocodile-pear admin", charset="UTF-8""#;
 
 /// Fetch Metadata: browsers say where a request comes from, and what for.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// What decides whether a request is served.
+/// The rule that decides whether a request is served.
 pub struct Guard {
     hosts: Vec<String>,
     /// Its SHA-256, so that comparing takes the same time for every length.

@@ -45,7 +45,7 @@ fn write(gateway: &Gateway, format: Format) -> String {
     out.end()
 }
 
-/// Who has how many bytes.
+/// The bytes by owner.
 fn owners(gateway: &Gateway) -> [(&'static str, u64); 6] {
     let lasting = gateway.lasting();
     [

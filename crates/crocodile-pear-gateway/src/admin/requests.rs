@@ -36,7 +36,7 @@ pub fn list(gateway: &Gateway, query: &str) -> Response<Body> {
     response::json(&json!({ "requests": requests }))
 }
 
-/// One request with its calls, by its id.
+/// A request with its calls, by its id.
 pub fn show(gateway: &Gateway, id: &str) -> Response<Body> {
     let history = &gateway.lasting().history;
     let Some(served) = history.find(id) else {

@@ -20,7 +20,7 @@ use crate::gateway::Gateway;
 use crate::gateway::live::Live;
 use crate::telemetry::recent::{Failure, History, RouteFigures, RouteNumber, Second};
 
-/// What "now" is: long enough to be calm.
+/// The seconds that count as "now": long enough to be calm.
 const NOW: u64 = 5;
 
 /// The charts: seconds, and how many of them make a point.
@@ -120,7 +120,7 @@ fn tell_routes(history: &History, routes: &[(RouteNumber, RouteFigures)]) -> Val
     routes.iter().filter(|(number, _)| told.contains(number)).map(tell).collect()
 }
 
-/// What routes are put in order by.
+/// The key that routes are sorted by.
 type SortKey = dyn Fn(&RouteFigures) -> (u64, u64);
 
 /// The routes that somebody would look for: the busiest, those that fail, and the slowest.

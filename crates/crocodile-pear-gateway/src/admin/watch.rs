@@ -25,14 +25,14 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Watchers at once; of the 64 connections the others are for scrapes and probes.
 const MOST: usize = 16;
 
-/// Who watches, and what they were told last.
+/// The browsers that watch, and the last status that was sent.
 #[derive(Default)]
 pub struct Watchers {
     count: AtomicUsize,
     last: Mutex<Last>,
 }
 
-/// What was told last, and what the next is compared with.
+/// The last status, which the next one is compared with.
 #[derive(Default)]
 struct Last {
     status: Option<(Instant, Bytes)>,
@@ -71,7 +71,7 @@ impl Watchers {
     }
 }
 
-/// One of those who watch.
+/// A watcher's place.
 struct WatcherPlace(Arc<Watchers>);
 
 impl Drop for WatcherPlace {
@@ -80,7 +80,7 @@ impl Drop for WatcherPlace {
     }
 }
 
-/// What one of them is told.
+/// The stream of one watcher.
 struct Watch {
     live: Arc<Live>,
     place: WatcherPlace,

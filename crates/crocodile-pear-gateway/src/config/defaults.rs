@@ -9,10 +9,10 @@ const DEFAULTS: &str = "defaults";
 const UPSTREAMS: &str = "upstreams";
 const ENDPOINTS: &str = "endpoints";
 
-/// What says which API an upstream is; it cannot be the same for several.
+/// The fields that say which API an upstream is; they cannot be the same for several.
 const OWN_OF_UPSTREAMS: [&str; 6] = ["url", "urls", "servers", "socket", "choose", "mirror"];
 
-/// What an endpoint does.
+/// The fields that say what an endpoint does.
 const OWN_OF_ENDPOINTS: [&str; 2] = ["pipeline", "files"];
 
 type MapEntries = Vec<(Located<String>, Node)>;

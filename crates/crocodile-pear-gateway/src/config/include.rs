@@ -53,7 +53,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// One file with its includes; `from` is where it is named.
+    /// A file with its includes; `from` is where it is named.
     fn load(&mut self, path: &Path, from: Span) -> Option<Node> {
         let read = self.read(path, from);
         self.sound &= read.is_some();

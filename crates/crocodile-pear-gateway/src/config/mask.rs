@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// A shorter value would be found in every other word. Texts that keep the places of their variables need no such bound.
 const SHORTEST: usize = 6;
 
-/// As values are written into URLs.
+/// The characters that are encoded when values are written into URLs.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The values that a configuration has taken from the environment, in each form in which a text may have them, the

@@ -1,4 +1,4 @@
-//! What can be read of a part of a configuration with errors, so that these do not hide other problems.
+//! The readable part of a configuration with errors, so that these do not hide other problems.
 
 use crocodile_pear::config::problem::{Problem, Problems, Severity, Span};
 use crocodile_pear::config::spec::{Decode, Node, NodeKind};

@@ -15,7 +15,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     bytes(path).map_err(|fault| reason(&fault))
 }
 
-/// What a file holds, within the bound.
+/// The bytes of a file, within the bound.
 pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let length = match path.as_os_str() == STDIN {

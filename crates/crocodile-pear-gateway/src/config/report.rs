@@ -20,9 +20,9 @@ pub enum Format {
 /// Whether a text has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// It has.
+    /// The report has colours.
     Always,
-    /// It has none.
+    /// The report has no colours.
     Never,
 }
 
@@ -73,7 +73,7 @@ const MOST: usize = 500;
 const WIDTH: usize = 240;
 const BEFORE: usize = 100;
 
-/// What is looked at of a line for secrets, before what is shown and behind it.
+/// The bytes of a line that are searched for secrets, before and behind the part that is shown.
 const AROUND: usize = 1000;
 
 /// The part of a line that is shown for a problem at this column, without secrets, and how many characters are left out before it.
@@ -149,7 +149,7 @@ fn concealed(line: &str) -> String {
     shown + rest
 }
 
-/// What keys of secrets have in them.
+/// Parts of the keys of secrets.
 const SECRETS: [&str; 6] = ["secret", "password", "passwd", "authorization", "api-key", "api_key"];
 
 /// Whether the key before a colon is that of a secret.

@@ -13,11 +13,11 @@ use super::read::read;
 pub struct Source {
     /// Its path, as the operator would write it.
     pub path: PathBuf,
-    /// What it holds.
+    /// The text of the file.
     pub text: String,
 }
 
-/// What a configuration was read from.
+/// The files that a configuration was read from.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// The files; a `Span` names its file by its place here.

@@ -58,7 +58,7 @@ spec! {
         /// system. The gateway looks a name up again before its TTL ends. If no DNS server answers, it keeps the last
         /// known addresses. It does not reuse connections to an address that the name no longer has.
         pub resolver: Option<ResolverSpec>,
-        /// What the gateway serves, by method and path: `GET /inbox/{category}`. A path without a method serves all
+        /// Endpoints by method and path: `GET /inbox/{category}`. A path without a method serves all
         /// methods that no other endpoint with the same path serves. `{word}` matches one segment. `{*word}` at the
         /// end matches the rest of the path, which may be empty: `/api/{*path}` also serves `/api`. If several paths
         /// match, text wins over `{word}`, and `{word}` over `{*word}`, segment by segment. Text is compared after
@@ -136,7 +136,7 @@ pub fn is_empty(node: &Node, problems: &mut Problems) -> bool {
     empty
 }
 
-/// What a document must have to be of use.
+/// The fields of which a document needs one to be of use.
 const SERVED: [&str; 2] = ["endpoints", "groups"];
 
 /// Notes that a document has nothing to serve.

@@ -45,14 +45,14 @@ struct Wanted {
 /// A body of this size is compressed within two milliseconds at the levels for small ones.
 const FEW: u64 = 128 << 10;
 
-/// What compresses the answers of an endpoint.
+/// The compressor for the answers of an endpoint.
 #[derive(Debug)]
 pub struct Compressor {
-    /// What is offered. Where a client likes several equally, it gets the first of these.
+    /// The codings to offer. If a client accepts several equally, the first of these is used.
     pub codings: Vec<Coding>,
     /// A shorter body is sent as it is.
     pub min_size: u64,
-    /// What is worth it.
+    /// The media types to compress.
     pub types: Vec<Media>,
     /// For small bodies.
     pub small: Levels,
@@ -143,7 +143,7 @@ impl Compressor {
         }
     }
 
-    /// What becomes of an answer whose body has this length, as far as that is known. Where a client may choose, the
+    /// Chooses a coding for an answer whose body has this length, as far as that is known. If the choice depends on the client, the
     /// answer says so.
     fn offer(&self, response: &mut Response<Body>, request: &HeaderMap, length: Option<u64>) -> Choice {
         if response.status() == StatusCode::NOT_MODIFIED {

@@ -1,4 +1,4 @@
-//! What the client is told: the one place that makes a response of an answer or an error.
+//! Responses for clients: the one place that makes a response of an answer or an error.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub fn fail(error: &Error) -> Response<Body> {
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// What a gateway says of a failure that is not its client's (RFC 9209). It names no server.
+/// The `Proxy-Status` of a failure that is not its client's (RFC 9209). It names no server.
 fn proxy_status(error: &Error) -> Option<HeaderValue> {
     let kind = error.kind().proxy_error()?;
     HeaderValue::from_str(&format!("crocodile-pear; error={kind}")).ok()
@@ -137,7 +137,7 @@ pub fn other_method(method: &Method, has: &[&Method]) -> Response<Body> {
     response
 }
 
-/// What may be asked for, for who asks (RFC 9110, 9.3.7).
+/// The answer to OPTIONS: the methods of the path (RFC 9110, 9.3.7).
 pub fn options(methods: &[&str]) -> Response<Body> {
     let mut response = empty(StatusCode::NO_CONTENT);
     allow(&mut response, methods);

@@ -45,7 +45,7 @@ fn token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(fits)
 }
 
-/// What may be written at an endpoint.
+/// The setting at an endpoint.
 #[derive(Clone, Debug)]
 pub struct Upgrades(Upgrade);
 
@@ -145,7 +145,7 @@ impl Allowed {
         named.find_map(|name| self.0.iter().find(|known| known.protocol.as_bytes().eq_ignore_ascii_case(name)).cloned())
     }
 
-    /// What it does, for `explain`.
+    /// The line of `explain`.
     pub fn outline(&self) -> String {
         let names: Vec<&str> = self.0.iter().filter_map(|upgrade| upgrade.protocol.to_str().ok()).collect();
         let idle = self.0.first().and_then(|upgrade| upgrade.idle.duration()).and_then(|idle| idle.written());

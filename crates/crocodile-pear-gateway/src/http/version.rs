@@ -17,9 +17,9 @@ use crocodile_pear::request::context::Scope;
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// One version, ready.
+/// A version, ready.
 pub struct Version {
-    /// As it is written.
+    /// The name as it is written.
     pub name: Arc<str>,
     /// The same for expressions, as `$version`.
     pub value: Value,

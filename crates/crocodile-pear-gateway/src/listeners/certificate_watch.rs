@@ -36,7 +36,7 @@ struct Watched {
     seen: Vec<Stamp>,
 }
 
-/// What changes when a file changes; nothing, while it is not there.
+/// The marks that change when a file changes; `None` while the file is not there.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -45,7 +45,7 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 impl Certificates {
-    /// Those of the listeners that serve. `sources` is where their files are named.
+    /// The certificates of the listeners that serve. `sources` is where their files are named.
     pub fn new(listening: &[Listening], sources: Sources) -> Self {
         let watched = |listener: &Listening| {
             let spec = listener.tls.clone()?;

@@ -141,11 +141,11 @@ pub fn check_folder(path: &Path, written: &Located<String>, problems: &mut Probl
 pub struct Listening {
     /// Where it listens.
     pub address: Address,
-    /// Who may connect, if it is a Unix socket.
+    /// The mode of a Unix socket.
     pub mode: Mode,
     /// The same, as written.
     pub written: String,
-    /// What its connections have in common.
+    /// The settings that its connections have in common.
     pub entry: Arc<Entry>,
     /// Its TLS, as written.
     pub tls: Option<ListenerTlsSpec>,
@@ -202,7 +202,7 @@ impl ListenSpec {
         Some(())
     }
 
-    /// What needs a restart where it changes.
+    /// The settings that need a restart when they change.
     pub fn fixed(&self) -> Vec<(&str, Option<ModeSpec>, bool, bool, bool)> {
         let relayed = |listener: &ListenerSpec| {
             listener.proxy_protocol.as_ref().is_some_and(|written| written.value == ProxyProtocolSpec::On)
@@ -216,7 +216,7 @@ impl ListenSpec {
     }
 }
 
-/// What the listeners have in common.
+/// The settings that the listeners have in common.
 struct Shared<'a> {
     redirect: Redirect,
     trust: &'a Trust,
@@ -290,7 +290,7 @@ impl ListenerSpec {
         Some(Listening { address, mode, written, entry, tls, acme })
     }
 
-    /// Who may connect to a Unix socket.
+    /// The mode of a Unix socket.
     fn mode(&self, address: &Address, problems: &mut Problems) -> Option<Mode> {
         if let Address::Unix(path) = address {
             check_folder(path, &self.address, problems);

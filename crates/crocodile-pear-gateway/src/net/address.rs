@@ -69,7 +69,7 @@ pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Addres
     }
 }
 
-/// What to write instead of a text that is no address.
+/// The text to write instead of one that is not an address.
 fn remedy(text: &str) -> String {
     const BOTH: &str = "write `127.0.0.1:8080` or `[::1]:8080`";
     if text.contains("${") {

@@ -151,7 +151,7 @@ impl Decode for Network {
 pub struct Ipv6Prefix(u8);
 
 impl Default for Ipv6Prefix {
-    /// What a provider gives to a customer at the least (RFC 6177).
+    /// The smallest network that a provider gives to a customer (RFC 6177).
     fn default() -> Self {
         Ipv6Prefix(64)
     }

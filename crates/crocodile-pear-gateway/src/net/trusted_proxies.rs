@@ -40,7 +40,7 @@ pub struct Trust {
     pub field: Option<Located<ForwardedFieldSpec>>,
 }
 
-/// What one proxy says of who called it.
+/// The statement of one proxy about its client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Hop {
     /// `None`, where it does not say, or in words of its own.
@@ -182,7 +182,7 @@ fn standard_hops(headers: &HeaderMap) -> Vec<Hop> {
     values(headers, &FORWARDED).flat_map(|value| split(value, ',')).map(standard_hop).collect()
 }
 
-/// One element; nothing is believed of one that is malformed or says something twice.
+/// Reads an element; one that is malformed or says something twice is not believed.
 fn standard_hop(element: &str) -> Hop {
     read_hop(element).unwrap_or_default()
 }
@@ -251,7 +251,7 @@ mod tests {
 
     use super::super::trusted_proxies::*;
 
-    /// What is believed of a client behind 10.0.0.1.
+    /// The client that is believed behind 10.0.0.1.
     fn told(field: Option<ForwardedFieldSpec>, fields: &[(&'static str, &'static str)]) -> String {
         let network = |text: &str| crocodile_pear::config::spec::Node::from_json(&text.into());
         let read = |text| crocodile_pear::config::spec::Decode::decode(&network(text), &mut Default::default());

@@ -16,7 +16,7 @@ use crate::observe::access_log::AccessSpec;
 use crate::telemetry::line_writer::{Destination, Journal, Journals};
 
 spec! {
-    /// What to log, and how. The log goes to standard error.
+    /// The log: its level and format. It goes to standard error.
     pub struct Log {
         /// The lowest level to write.
         pub level: Level = Level::Info,
@@ -34,7 +34,7 @@ crocodile_pear::choice! {
     pub enum Level {
         /// Failures of the gateway itself.
         Error = "error",
-        /// What an operator should look at.
+        /// Events that an operator should look at.
         Warn = "warn",
         /// Starts, stops and reloads; requests and timers if they are turned on.
         Info = "info",
@@ -48,7 +48,7 @@ crocodile_pear::choice! {
     pub enum LogFormat {
         /// For people.
         Text = "text",
-        /// One JSON object per line.
+        /// JSON, one object per line.
         Json = "json",
     }
 }

@@ -1,4 +1,4 @@
-//! What goes on beside the requests: files that are watched, keys that are fetched. One thread for all gateways.
+//! Tasks beside the requests: files that are watched, keys that are fetched. One thread for all gateways.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub type Task = BoxFuture<'static, ()>;
 pub struct Work(Mutex<Stage>);
 
 enum Stage {
-    /// It begins with the gateway.
+    /// The task begins with the gateway.
     Waits(Task),
     Runs(AbortHandle),
     /// There is no thread for it.

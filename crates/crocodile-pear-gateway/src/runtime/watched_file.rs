@@ -16,7 +16,7 @@ use crate::runtime::tasks::Task;
 /// that nothing half written is read.
 const PERIOD: Duration = Duration::from_millis(250);
 
-/// What was made of the file, always of its last good version.
+/// The value that was made of the file, always of its last good version.
 pub struct Watched<T>(ArcSwap<T>);
 
 impl<T: Send + Sync + 'static> Watched<T> {
@@ -62,7 +62,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
     }
 }
 
-/// What differs when a file has been written or replaced. A file that is not there has none.
+/// The marks that change when a file has been written or replaced. A file that is not there has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity(Option<(u64, u64, u64, i64, i64)>);
 

@@ -93,7 +93,7 @@ enum Side {
     To,
 }
 
-/// One direction. It buffers only what the other side cannot take at once.
+/// A direction. It buffers only what the other side cannot take at once.
 pub struct Way {
     unsent: Bytes,
     state: State,

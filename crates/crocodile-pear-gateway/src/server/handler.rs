@@ -1,4 +1,4 @@
-//! What answers requests.
+//! The interface between the server and the code that answers requests.
 
 use std::sync::Arc;
 

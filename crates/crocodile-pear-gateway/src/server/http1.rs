@@ -127,7 +127,7 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
 
 /// The end of HTTP/1.1 on a connection.
 enum Leaving {
-    /// It is closed; the client may have sent more.
+    /// The connection is closed; the client may have sent more.
     Closed { more: bool },
     /// The client speaks HTTP/2.
     Http2,
@@ -160,7 +160,7 @@ fn origin(held: &[u8]) -> Option<HeaderValue> {
     HeaderValue::from_bytes(origin).ok()
 }
 
-/// What a connection is waiting for between two answers, and since when.
+/// The event that a connection waits for between two answers, and since when.
 #[derive(Clone, Copy)]
 enum Stage {
     /// Just accepted; nothing has arrived.
@@ -230,7 +230,7 @@ fn poll_request<H: Handler>(
     }
 }
 
-/// What to do when the bytes are not an HTTP/1.1 request: the first bytes of a connection may start HTTP/2. `None`
+/// The next step when the bytes are not an HTTP/1.1 request: the first bytes of a connection may start HTTP/2. `None`
 /// while that is not clear yet.
 fn other(refusal: Refusal, wire: &Wire, stage: Stage) -> Option<Next> {
     let first = matches!(stage, Stage::Fresh(_) | Stage::Head(_));
@@ -286,7 +286,7 @@ fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(Reques
     request::parse(bytes, bounds)
 }
 
-/// Nothing has arrived: checks whether the wait has been too long.
+/// Checks whether the wait has been too long, after no bytes have arrived.
 fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
     let (due, late) = match stage {
         // If part of a head has arrived, the timeout is answered.

@@ -132,16 +132,16 @@ async fn shake(wire: &SharedWire, settings: &Settings) -> Option<server::Connect
 enum Over {
     /// Everything has been sent.
     Clean,
-    /// It is reset.
+    /// The stream is reset.
     Broken,
 }
 
-/// What the connection's timer is for.
+/// The purpose of the connection's timer.
 #[derive(Clone, Copy)]
 enum Due {
     /// The connection has been idle for too long.
     Idle,
-    /// It is time to send a PING.
+    /// The time to send a PING.
     Ping,
     /// The client was told that the connection ends, and has used up its time.
     End,
@@ -151,7 +151,7 @@ enum Due {
     Stalled,
 }
 
-/// One connection.
+/// A connection.
 struct Session {
     h2: server::Connection<SharedWire, Bytes>,
     wire: SharedWire,
@@ -191,7 +191,7 @@ impl Session {
         }
     }
 
-    /// One turn: accepts requests, polls each stream, and sends everything they produce in one write.
+    /// A turn: accepts requests, polls each stream, and sends everything they produce in one write.
     fn poll<H: Handler, F: Future<Output = Done>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,

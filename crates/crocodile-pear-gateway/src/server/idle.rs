@@ -16,7 +16,7 @@ use crocodile_pear::telemetry::log_limiter::LogLimiter;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, sleep};
 
-/// Of the connections that are idle, one in so many is closed at a time: to find the oldest, all are looked at.
+/// The share of the idle connections that is closed at a time is one in so many: to find the oldest, all are looked at.
 const PART: usize = 32;
 
 /// The most that are closed at a time.
@@ -35,13 +35,13 @@ pub struct IdleConnections {
     /// The most connections; `None` for operators, who have the last descriptors too.
     most: Option<usize>,
     open: AtomicUsize,
-    /// One for each core.
+    /// A shard for each core.
     shards: Box<[Mutex<Vec<Arc<IdleMark>>>]>,
-    /// Of lines about connections that are closed, and of those about clients that wait.
+    /// The limiters of lines about connections that are closed, and of those about clients that wait.
     limiters: [LogLimiter; 2],
 }
 
-/// What the others know of one connection.
+/// The state of a connection that other cores can see.
 struct IdleMark {
     /// Nanoseconds since the base; `BUSY` while a request is served. Later than now for a client that is new.
     since: AtomicU64,
@@ -54,7 +54,7 @@ struct IdleMark {
 
 const BUSY: u64 = u64::MAX;
 
-/// One connection among them, until it is dropped. Without a request, it counts as idle after a moment.
+/// The place of a connection among them, until it is dropped. Without a request, it counts as idle after a moment.
 pub struct Idle {
     all: Arc<IdleConnections>,
     shard: usize,
@@ -62,7 +62,7 @@ pub struct Idle {
 }
 
 impl IdleConnections {
-    /// None yet, of so many cores. `descriptors`: how many there are for them and for their calls.
+    /// An empty registry for so many cores. `descriptors`: the number for the connections and for their calls.
     pub fn new(cores: usize, descriptors: Option<usize>) -> Arc<Self> {
         let shards = (0..cores.max(1)).map(|_| Mutex::default()).collect();
         // Each client may have a call.
@@ -178,13 +178,13 @@ impl Idle {
         Leaving(self.mark.clone())
     }
 
-    /// It serves a request, and need not leave any more.
+    /// Marks the connection as busy: it serves a request and need not make room.
     pub fn end(&self) {
         self.mark.since.store(BUSY, Relaxed);
         self.mark.told.store(false, Relaxed);
     }
 
-    /// It is idle since then.
+    /// Marks the connection as idle since then.
     pub fn rest(&self, since: Instant) {
         self.mark.since.store(self.all.nanoseconds(since), Relaxed);
     }

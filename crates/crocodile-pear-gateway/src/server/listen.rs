@@ -28,7 +28,7 @@ const QUEUE: i32 = 4096;
 /// The interval of TCP keepalive probes. A peer that vanished is noticed after a few of them.
 const PROBE: Duration = Duration::from_secs(60);
 
-/// What the connections of one listener share.
+/// The settings that the connections of one listener share.
 #[derive(Debug, Default)]
 pub struct Entry {
     /// The TLS settings; `None` without TLS.
@@ -86,13 +86,13 @@ impl Redirect {
 #[derive(Debug)]
 pub struct Listeners {
     cores: usize,
-    /// What these listeners are for; sockets are handed over by it and the address.
+    /// The role of these listeners; sockets are handed over by role and address.
     role: &'static str,
     handover: Arc<Handover>,
     pub(super) listeners: Vec<Listener>,
 }
 
-/// One address.
+/// A listener at one address.
 #[derive(Debug)]
 pub(super) struct Listener {
     address: Address,
@@ -134,7 +134,7 @@ impl Listeners {
     /// Listens on another address, and returns it: port 0 picks a free port. `mode` is for a Unix socket.
     ///
     /// # Errors
-    /// As above.
+    /// The errors of binding, as above.
     pub fn add(&mut self, address: &Address, mode: Mode, entry: Arc<Entry>) -> Result<Address, Unbound> {
         let name = format!("{} {address}", self.role);
         let given = self.handover.take(&name);

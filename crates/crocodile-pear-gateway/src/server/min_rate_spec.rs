@@ -14,7 +14,7 @@ use crate::server::MinRate;
 /// The least rate at which clients send and take bodies.
 #[derive(Clone, Debug)]
 pub enum MinRateSpec {
-    /// None; written `off`.
+    /// No minimum rate; written `off`.
     Off,
     /// This one.
     Of(RateSpec),

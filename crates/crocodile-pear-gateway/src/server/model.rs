@@ -104,7 +104,7 @@ fn connect(over: Version, dice: &mut Dice) -> (DuplexStream, JoinHandle<()>) {
     (client, served)
 }
 
-/// One answer over HTTP/2; how many bytes it had.
+/// Fetches an answer over HTTP/2. Returns the number of its bytes.
 async fn fetch(mut client: SendRequest<Bytes>, size: usize, sent: usize) -> usize {
     let request = Request::post(format!("http://h/{size}")).body(()).expect("a request");
     let (answer, mut body) = client.send_request(request, sent == 0).expect("a stream");

@@ -32,7 +32,7 @@ impl Dice {
 pub struct Played {
     pub stream: DuplexStream,
     pub dice: Dice,
-    /// One in so many operations has to wait, and is woken.
+    /// The rate of operations that have to wait, and are woken: one in so many.
     pub waits: usize,
     /// The most bytes of one operation.
     pub most: usize,

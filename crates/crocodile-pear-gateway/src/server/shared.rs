@@ -1,4 +1,4 @@
-//! What the connections of one core share.
+//! State that the connections of one core share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::idle::IdleConnections;
 use super::occupancy::{ConnectionPlace, Occupancy};
 use super::settings::Settings;
 
-/// What the connections of one core share.
+/// The state that the connections of one core share.
 pub struct Core<H> {
     pub settings: Settings,
     pub handler: H,

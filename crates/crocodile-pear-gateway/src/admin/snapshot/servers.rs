@@ -17,16 +17,16 @@ const LATELY: Duration = Duration::from_secs(60);
 /// The counts are remembered so often, to be subtracted later.
 const OFTEN: Duration = Duration::from_secs(10);
 
-/// What was counted, by upstream and server; of a database under its name alone.
+/// The counters by upstream and server; of a database under its name alone.
 #[derive(Default)]
 pub struct Figures(HashMap<(Arc<str>, Arc<str>), ServerFigures>);
 
-/// What was counted of the calls to one server.
+/// The counters of the calls to one server.
 #[derive(Clone, Default)]
 pub struct ServerFigures {
     /// All of them.
     pub calls: u64,
-    /// Those without an answer, or with one of 5xx.
+    /// The number of calls without an answer, or with one of 5xx.
     pub failed: u64,
     /// How long those with an answer took, by bucket.
     durations: Vec<u64>,
@@ -37,7 +37,7 @@ pub struct ServerFigures {
 pub struct ServerTimes(VecDeque<(Instant, Figures)>);
 
 impl ServerTimes {
-    /// What was counted in the last minute. For the first minute in which somebody looks it is all that was counted so far.
+    /// The counters of the last minute. For the first minute in which somebody looks they are all counters so far.
     pub fn lately(&mut self, gateway: &Gateway) -> Figures {
         let (now, counted) = (Instant::now(), Figures::counted(gateway));
         self.0.retain(|(at, _)| now.duration_since(*at) <= LATELY + OFTEN);
@@ -89,7 +89,7 @@ impl Figures {
         Figures(self.0.iter().map(since).collect())
     }
 
-    /// Those of a server.
+    /// The counters of a server.
     pub fn of(&self, upstream: &Arc<str>, server: &Arc<str>) -> Option<&ServerFigures> {
         self.0.get(&(upstream.clone(), server.clone()))
     }

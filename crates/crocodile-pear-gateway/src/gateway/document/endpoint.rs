@@ -14,7 +14,7 @@ use crate::layers::{AtEndpoint, Layers};
 pub(super) const MAX_BODY: Size = Size(1 << 20);
 
 spec! {
-    /// One endpoint. Short form: `UPSTREAM /path`, a proxy, which makes one call with the client's method and body
+    /// An endpoint. Short form: `UPSTREAM /path`, a proxy, which makes one call with the client's method and body
     /// and streams the answer to the client.
     pub struct EndpointSpec {
         /// The steps, in order. An endpoint with `files` may do without.
@@ -28,7 +28,7 @@ spec! {
         /// Whether the answer may pause for a long time and never end, like the log of a build. Server-sent events
         /// always may.
         pub stream: StreamSpec = StreamSpec::Off,
-        /// What happens to a client's body that no call takes and no expression reads.
+        /// The handling of a client's body that no call takes and no expression reads.
         pub body: UnreadBodySpec = UnreadBodySpec::Refuse,
         /// Whether the pipeline goes on to its end when the client has left, and what the client is answered meanwhile.
         pub detach: Option<EndpointDetachSpec>,
@@ -39,7 +39,7 @@ spec! {
 }
 
 crocodile_pear::choice! {
-    /// What happens to a client's body that no call takes and no expression reads.
+    /// The handling of a client's body that no call takes and no expression reads.
     pub enum UnreadBodySpec {
         /// Such a request gets 413.
         Refuse = "refuse",

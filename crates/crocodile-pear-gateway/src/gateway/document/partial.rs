@@ -1,4 +1,4 @@
-//! What can be read of a document with errors, so that one `check` also finds the problems that only compiling shows.
+//! The readable parts of a document with errors, so that one `check` also finds the problems that only compiling shows.
 
 use crocodile_pear::config::problem::Problems;
 use crocodile_pear::config::spec::{Decode, Entries, Located, Node, misplaced};

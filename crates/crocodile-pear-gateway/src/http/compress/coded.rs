@@ -15,7 +15,7 @@ use super::encoder::Encoder;
 use super::pool::{self, Done, Job};
 use super::sample;
 
-/// What is compressed before other requests of the core have their turn: a quarter of a millisecond of gzip.
+/// The bytes that are compressed before other requests of the core have their turn: a quarter of a millisecond of gzip.
 const SLICE: usize = 64 << 10;
 
 /// A chunk of this size is worth handing on before more is compressed.
@@ -27,7 +27,7 @@ const LOOK: usize = 1 << 20;
 /// An answer of which so much has come is large: threads that rest may help with it.
 const LARGE: usize = 1 << 20;
 
-/// What such a thread is given at a time: to wake it, and to be woken, costs one part in fifty of the work.
+/// The bytes that such a thread gets at a time: to wake it, and to be woken, costs one part in fifty of the work.
 const LOAD: usize = 256 << 10;
 
 /// Loads of one answer that are worked on beside each other, at most.
@@ -40,15 +40,15 @@ pub struct Coded {
     source: InnerBody,
     /// Not here while another thread works with it.
     encoder: Option<Encoder>,
-    /// What came, and is not yet compressed.
+    /// Bytes that are not compressed yet.
     came: VecDeque<Bytes>,
     held: usize,
-    /// What other threads work on, in order.
+    /// Work of other threads, in order.
     away: VecDeque<oneshot::Receiver<Done>>,
     out: Vec<u8>,
     /// Whether the encoder holds something that the client does not have.
     dirty: bool,
-    /// What of the slice is left.
+    /// The rest of the slice.
     left: usize,
     /// Whether what comes is only wrapped.
     dense: bool,
@@ -59,7 +59,7 @@ pub struct Coded {
     end: End,
 }
 
-/// What the inner body may still give.
+/// The state of the inner body.
 enum InnerBody {
     More,
     Ended(Option<HeaderMap>),
@@ -71,7 +71,7 @@ enum End {
     Open,
     /// The last bytes are in `out`; then these.
     Trailers(Option<HeaderMap>),
-    /// What is in `out` still goes, then it breaks off.
+    /// The body failed: `out` is still sent, then the answer breaks off.
     Failed(Option<Error>),
 }
 
@@ -279,7 +279,7 @@ impl Coded {
         }
     }
 
-    /// Nothing is at hand.
+    /// Ends a turn in which no more bytes are ready.
     fn settle(&mut self) -> Result<Did, Error> {
         match std::mem::replace(&mut self.source, InnerBody::More) {
             InnerBody::More => {

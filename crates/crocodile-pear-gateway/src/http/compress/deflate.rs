@@ -20,7 +20,7 @@ pub fn deflate(stream: &mut Compress, mut bytes: &[u8], flush: FlushCompress, ou
     }
 }
 
-/// None of these codecs fails on any input.
+/// An error of a codec: a fault of ours, since these codecs accept any input.
 pub fn failed(error: impl std::fmt::Display) -> Error {
     Error::new(Kind::Internal, format!("the answer cannot be compressed: {error}"))
 }

@@ -1,4 +1,4 @@
-//! One compressed stream: its header once, everything that was written, its end once.
+//! A compressed stream: its header once, all bytes that were written, its end once.
 
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
@@ -14,7 +14,7 @@ use super::gzip::Gzip;
 use super::levels::Levels;
 use super::negotiate::Coding;
 
-/// What brotli takes at once: at its fast levels it looks for repetitions within this only.
+/// The block of brotli: at its fast levels it looks for repetitions within one block only.
 const BLOCK: usize = 64 << 10;
 
 /// Brotli's window, 2^18 bytes: 1.5 MiB less to hold than the usual 2^22, and nothing lost at fast levels.

@@ -15,7 +15,7 @@ const LAST: [u8; 2] = [3, 0];
 
 /// A gzip stream, or a part of one.
 pub struct Fast {
-    /// What was written, and is not yet compressed.
+    /// Bytes that were written, and are not compressed yet.
     block: Vec<u8>,
     sum: Crc,
     begun: bool,

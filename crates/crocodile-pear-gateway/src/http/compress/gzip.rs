@@ -1,4 +1,4 @@
-//! One gzip member (RFC 1952) around a deflate stream, in which what is too dense is only wrapped.
+//! A gzip member (RFC 1952) around a deflate stream. Data that does not shrink is stored.
 
 use crocodile_pear::error::Error;
 use flate2::{Compress, Compression, Crc, FlushCompress};
@@ -22,7 +22,7 @@ pub fn stored(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands behind the last block: a sum of what was written, and how much that was (RFC 1952, 2.3.1).
+/// Writes the trailer behind the last block: checksum and length of the data (RFC 1952, 2.3.1).
 pub fn end(sum: &Crc, out: &mut Vec<u8>) {
     out.extend_from_slice(&sum.sum().to_le_bytes());
     out.extend_from_slice(&sum.amount().to_le_bytes());

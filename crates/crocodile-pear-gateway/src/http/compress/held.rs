@@ -11,7 +11,7 @@ use crocodile_pear::message::body::Pulled;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
-/// What is taken ahead at most, but for the last chunk.
+/// The maximum that is read ahead, except for the last chunk.
 const AHEAD: usize = 64 << 10;
 
 /// How long the end of a short body is waited for. Most come in one piece with their heads, or at once after them; who

@@ -3,15 +3,15 @@
 /// How hard each coding tries.
 #[derive(Clone, Copy, Debug)]
 pub struct Levels {
-    /// Of gzip and deflate.
+    /// The level of gzip and deflate.
     pub gzip: u32,
-    /// Of br.
+    /// The level of br.
     pub br: u32,
-    /// Of zstd.
+    /// The level of zstd.
     pub zstd: u32,
 }
 
-/// What makes small bodies small.
+/// The levels for small bodies.
 pub const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
 
 /// For bodies that are larger, or of unknown length: speed before size.

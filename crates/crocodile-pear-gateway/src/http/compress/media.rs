@@ -3,7 +3,7 @@
 use crocodile_pear::config::problem::Problems;
 use crocodile_pear::config::spec::Located;
 
-/// What is text in the end. Pictures, films and archives are compressed already.
+/// Media types that are text underneath. Pictures, films and archives are compressed already.
 const USUAL: [&str; 20] = [
     "text/*",
     "*+json",

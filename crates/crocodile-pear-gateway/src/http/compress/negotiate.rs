@@ -22,7 +22,7 @@ impl Coding {
     pub const ALL: [Coding; 4] = [Coding::Zstd, Coding::Gzip, Coding::Br, Coding::Deflate];
 }
 
-/// What a client gets.
+/// The coding for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The answer as it is.
@@ -48,7 +48,7 @@ pub fn choose(headers: &HeaderMap, offered: &[Coding]) -> Choice {
     }
 }
 
-/// What a client says of codings, in thousandths.
+/// The client's preferences, in thousandths.
 struct Wishes<'a> {
     listed: Vec<(&'a str, u16)>,
     any: Option<u16>,

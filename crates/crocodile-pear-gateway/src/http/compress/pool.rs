@@ -26,7 +26,7 @@ pub struct Job {
     pub done: oneshot::Sender<Done>,
 }
 
-/// What became of it.
+/// The result of a load.
 pub struct Done {
     pub encoder: Encoder,
     pub made: Result<Vec<u8>, Error>,
@@ -65,7 +65,7 @@ static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
     sender
 });
 
-/// One for each core. Asked for once: the system reads files to answer.
+/// The number of threads, one for each core. It is read once: the system reads files for it.
 pub static WORKERS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
 /// Gives work to a thread that has none, or gives it back.

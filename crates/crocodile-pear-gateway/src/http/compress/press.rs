@@ -1,6 +1,6 @@
 //! Deflate in a hurry: blocks that know nothing of each other, so that any of them can follow any other in a stream.
 //!
-//! One look at each place of 64 KiB, and then codes made for them. Most time is lost where the processor predicts a
+//! Each place of 64 KiB is looked at once, and then codes are made for them. Most time is lost where the processor predicts a
 //! branch wrongly, so short and long repetitions take the same steps.
 
 mod code;
@@ -27,7 +27,7 @@ const FAR: usize = 15;
 /// Beyond the longest block that is not dense: its end, and a word.
 const SPARE: usize = 64;
 
-/// What became of some bytes.
+/// The result of compressing some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pressed {
     /// They were appended, and more may follow.
@@ -169,7 +169,7 @@ impl Bits {
     }
 }
 
-/// What stands for a length.
+/// The code of a length.
 #[derive(Clone, Copy)]
 struct Length {
     symbol: usize,
@@ -197,7 +197,7 @@ fn behind(symbol: u32) -> u32 {
     (symbol / 2).saturating_sub(1)
 }
 
-/// What stands for a distance: two symbols for each power of two (RFC 1951, 3.2.5).
+/// The code of a distance: two symbols for each power of two (RFC 1951, 3.2.5).
 #[inline]
 fn distance(distance: u16) -> (usize, Bits) {
     let above = u32::from(distance) - 1;

@@ -14,7 +14,7 @@ use http_body::{Body as _, Frame};
 use crate::http::compress::*;
 use crate::layers::compress::Compress;
 
-/// What a body does when it is asked.
+/// An act of a body when it is polled.
 #[derive(Clone)]
 enum Act {
     Data(Bytes),
@@ -93,7 +93,7 @@ fn field(response: &Response<Pulled>, name: HeaderName) -> Option<&str> {
     response.headers().get(name).map(|value| value.to_str().expect("text"))
 }
 
-/// What a body gives: its bytes, its trailers, and how it ended.
+/// The output of a body: its bytes, its trailers, and its end.
 async fn drain(mut body: Pulled) -> (Vec<u8>, Option<HeaderMap>, Result<(), Error>) {
     let (mut bytes, mut trailers) = (Vec::new(), None);
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
@@ -106,7 +106,7 @@ async fn drain(mut body: Pulled) -> (Vec<u8>, Option<HeaderMap>, Result<(), Erro
     (bytes, trailers, Ok(()))
 }
 
-/// What can be read of the beginning of a stream, and whether it is all of it.
+/// The readable beginning of a stream, and whether it is all of it.
 fn read(coding: Coding, mut coded: &[u8]) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     let coded = &mut coded;
@@ -433,7 +433,7 @@ async fn what_is_too_dense_is_stored_in_the_coding_that_head_tells_of() {
     assert!(read(Coding::Gzip, &coded) == (noise, true));
 }
 
-/// What becomes of a body whose halves come 2 ms after each other.
+/// The response for a body whose halves come 2 ms after each other.
 async fn late(compressor: Compressor, text: &'static [u8], told: Option<usize>) -> Response<Pulled> {
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(2);
     let parts = futures_util::stream::unfold(receiver, async |mut receiver| {

@@ -102,7 +102,7 @@ fn normalise(host: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// What there is for each host.
+/// A value for each host.
 pub struct Hosts<T> {
     exact: HashMap<String, T>,
     below: HashMap<String, T>,
@@ -117,7 +117,7 @@ impl<T> Default for Hosts<T> {
 }
 
 impl<T> Hosts<T> {
-    /// What there is for a host as written, or for all that are not named; made if there is nothing yet.
+    /// The value for a host as written, or for all that are not named; made if there is none yet.
     pub fn entry(&mut self, pattern: Option<&HostPattern>, make: impl FnOnce() -> T) -> &mut T {
         match pattern {
             None => self.others.get_or_insert_with(make),
@@ -126,7 +126,7 @@ impl<T> Hosts<T> {
         }
     }
 
-    /// What there is for the host of a request. Its exact name counts first, then the longest domain that it is below.
+    /// The value for the host of a request. Its exact name counts first, then the longest domain that it is below.
     /// `host` is asked for only where hosts are named.
     pub fn find<'h>(&self, host: impl FnOnce() -> Option<&'h [u8]>) -> Option<&T> {
         if self.exact.is_empty() && self.below.is_empty() {

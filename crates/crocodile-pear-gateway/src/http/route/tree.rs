@@ -15,17 +15,17 @@ pub struct Routes<T> {
     root: Node<T>,
 }
 
-/// What a request is for.
+/// The route that a request matches.
 pub enum FoundRoute<'a, T> {
     /// An endpoint, with the path's parameters.
     Endpoint(&'a T, Params),
     /// A path that has other methods.
     Methods(Vec<&'a Method>),
-    /// Nothing.
+    /// No route matches.
     Nothing,
 }
 
-/// What may follow a part of a path.
+/// The routes below a part of a path.
 struct Node<T> {
     /// Segments that are text, sorted.
     texts: Vec<(Box<str>, Node<T>)>,
@@ -37,15 +37,15 @@ struct Node<T> {
     rest: Vec<Leaf<T>>,
 }
 
-/// One endpoint.
+/// An endpoint.
 struct Leaf<T> {
-    /// Nothing, for all methods.
+    /// The method; `None` for all methods.
     method: Option<Method>,
     /// The parameters, each with the number of its segment.
     params: Box<[(Arc<str>, usize)]>,
     rest: Option<Arc<str>>,
     endpoint: T,
-    /// As written.
+    /// The path as written.
     path: Box<str>,
 }
 

@@ -8,7 +8,7 @@ use http::Method;
 /// The methods that an endpoint may have.
 pub const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// What other products call an endpoint for all methods.
+/// Words that other products have for an endpoint for all methods.
 const ALL: [&str; 4] = ["ANY", "ALL", "*", "_"];
 
 /// `METHOD /path`, or the path alone, as written.
@@ -71,7 +71,7 @@ impl Route {
         self.path.split('/').skip(1)
     }
 
-    /// As it is told: `METHOD /path`.
+    /// The name of the route in messages: `METHOD /path`.
     pub fn name(&self, path: &str) -> String {
         match &self.method {
             Some(method) => format!("{method} {path}"),

@@ -1,4 +1,4 @@
-//! What a request of an older version asks the newer one.
+//! Requests of an older version, translated to the newer one.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Adapting {
     /// The same where no body is read.
     ///
     /// # Errors
-    /// As `apply`.
+    /// The errors of `apply`.
     pub fn change_query(&self, scope: &mut Scope) -> Result<(), Error> {
         for filter in self.changes.iter().filter_map(|change| change.query.as_ref()) {
             let query = run(filter, scope.variable("query", &None), scope)?;

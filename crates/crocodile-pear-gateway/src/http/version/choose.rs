@@ -33,16 +33,16 @@ pub struct Chooser {
     pub default: Option<usize>,
 }
 
-/// What a request says of its version.
+/// The version that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// This one.
     Version(usize),
-    /// One that there is not, or none where one is needed.
+    /// The version does not exist, or is missing where one is needed.
     Refused(StatusCode, &'static str),
 }
 
-/// What one place of a request says.
+/// The version in one place of a request.
 enum Said {
     Nothing,
     Version(usize),
@@ -63,7 +63,7 @@ impl Chooser {
         self.names.iter().position(|known| fold(known) == wanted)
     }
 
-    /// What a request says that does not name it by its path.
+    /// The version that a request names outside of its path.
     pub fn choose(&self, scope: &Scope) -> Named {
         let mut chosen = None;
         for selector in &self.selectors {
@@ -157,7 +157,7 @@ impl Chooser {
         self.path().map(|before| format!("{before}{name}"))
     }
 
-    /// What stands before the version in a path.
+    /// The part of a path before the version.
     pub fn path(&self) -> Option<&str> {
         self.selectors.iter().find_map(|selector| match selector {
             Selector::Path(before) => Some(before.as_str()),
@@ -254,12 +254,12 @@ fn decode(text: &str) -> String {
     percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
-/// What one request says, asked for once.
+/// The version of one request, read once.
 #[derive(Default)]
 pub struct Choice(Option<(Arc<Chooser>, Named)>);
 
 impl Choice {
-    /// What the request says to this chooser.
+    /// The version that the request names for this chooser.
     pub fn of(&mut self, chooser: &Arc<Chooser>, scope: &Scope) -> &Named {
         if !self.0.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, chooser)) {
             self.0 = Some((chooser.clone(), chooser.choose(scope)));
@@ -267,7 +267,7 @@ impl Choice {
         self.0.as_ref().map_or(&Named::Version(0), |(_, named)| named)
     }
 
-    /// Who was asked last, and what the request said.
+    /// The last chooser, and the version that the request named for it.
     pub fn made(&self) -> Option<&(Arc<Chooser>, Named)> {
         self.0.as_ref()
     }

@@ -34,7 +34,7 @@ impl Date {
         self.seconds
     }
 
-    /// As HTTP has it (RFC 9110, 5.6.7).
+    /// Writes the date as HTTP has it (RFC 9110, 5.6.7).
     pub fn http(&self) -> String {
         httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(self.seconds))
     }

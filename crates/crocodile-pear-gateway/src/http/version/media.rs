@@ -6,7 +6,7 @@ use http::HeaderValue;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType(String);
 
-/// What a media type of a request says of the version.
+/// The version in a media type of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Spoken<'a> {
     /// The version's name, as it came.
@@ -25,7 +25,7 @@ impl MediaType {
         (token(kind) && token(name)).then(|| MediaType(text.to_ascii_lowercase()))
     }
 
-    /// What an element of `Accept`, or `Content-Type`, says; nothing, where it names no version.
+    /// The version in an element of `Accept`, or in `Content-Type`; `None` if it names no version.
     pub fn read<'a>(&self, element: &'a str) -> Option<Spoken<'a>> {
         let mut parts = element.split(';').map(str::trim);
         let name = parts.next()?;
@@ -44,7 +44,7 @@ impl MediaType {
         Some(Spoken { version, media: format!("{media};version={version}") })
     }
 
-    /// As it is written.
+    /// The pattern as it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

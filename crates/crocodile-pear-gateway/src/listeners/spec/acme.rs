@@ -73,7 +73,7 @@ spec! {
     }
 }
 
-/// What a listener orders, checked.
+/// The orders of a listener, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acme {
     /// The names, in lower case.
@@ -106,20 +106,20 @@ pub struct AcmeAccount {
 /// Where accounts, keys and certificates are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Folder {
-    /// As written, with the number of the file that it is written in.
+    /// The text as written, with the number of the file that it is written in.
     Written(String, u32),
     /// Where programs keep such things.
     Usual(PathBuf),
 }
 
-/// What the listeners allow.
+/// The challenges that the listeners allow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ways {
     /// There is a listener in clear.
     pub clear: bool,
-    /// One is at port 80.
+    /// Whether a listener is at port 80.
     pub port_80: bool,
-    /// One with TLS is at port 443.
+    /// Whether a listener with TLS is at port 443.
     pub port_443: bool,
 }
 

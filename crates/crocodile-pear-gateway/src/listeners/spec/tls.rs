@@ -34,7 +34,7 @@ spec! {
         /// A PEM file with certificate revocation lists (CRLs) of those CAs. Each CA that signs client certificates
         /// needs a list: the certificates of a CA without one are rejected.
         pub crl: Option<Located<String>>,
-        /// What to do with a CRL that is overdue: its CA should have replaced it by now (`nextUpdate`). The gateway
+        /// The handling of a CRL that is overdue: its CA should have replaced it by now (`nextUpdate`). The gateway
         /// logs it in either case. Default: `accept`.
         pub crl_overdue: Option<Located<OverdueSpec>>,
         /// Certificates that the gateway orders from a CA and renews by itself (ACME), instead of certificate files
@@ -54,7 +54,7 @@ choice! {
 }
 
 choice! {
-    /// What happens with a revocation list that should have been replaced by now.
+    /// The handling of a revocation list that should have been replaced by now.
     pub enum OverdueSpec {
         /// Use it. Certificates that were revoked since then are accepted.
         Accept = "accept",

@@ -139,7 +139,7 @@ impl<'a> Entry<'a> {
         self.scope.record().map(|record| record.summary()).unwrap_or_default()
     }
 
-    /// What the cache did, if there is one.
+    /// The outcome at the cache, if there is one.
     pub fn cache(&self) -> Option<&'static str> {
         Some(self.scope.record()?.cache()?.name())
     }

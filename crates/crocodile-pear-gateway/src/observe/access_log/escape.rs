@@ -2,7 +2,7 @@
 
 use crate::config::visible;
 
-/// As nginx does: `"`, `\`, control characters and non-ASCII bytes become `\xHH`.
+/// Escapes as nginx does: `"`, `\`, control characters and non-ASCII bytes become `\xHH`.
 pub fn nginx(bytes: &[u8], line: &mut Vec<u8>) {
     hex(bytes, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), line);
 }

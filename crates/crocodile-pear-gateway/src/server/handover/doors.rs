@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use super::super::unix::SocketFile;
 use super::post::{End, MOST};
 
-/// What stands behind the last listener. No listener has this name.
+/// The name that stands behind the last listener. No listener has it.
 const END: &[u8] = b"";
 
 /// Listeners with their sockets.
@@ -18,7 +18,7 @@ pub(super) struct Doors(Vec<Door>);
 struct Door {
     name: String,
     sockets: Vec<OwnedFd>,
-    /// Of a Unix socket. The process that listens last removes it.
+    /// The file of a Unix socket. The process that listens last removes it.
     file: Weak<SocketFile>,
 }
 

@@ -20,7 +20,7 @@ pub(super) const MOST: usize = 200;
 /// The longest message: the name of a listener, which may be a path.
 const LONGEST: usize = 8192;
 
-/// One end of a connection between two processes.
+/// An end of a connection between two processes.
 #[derive(Debug)]
 pub(super) struct End(OwnedFd);
 

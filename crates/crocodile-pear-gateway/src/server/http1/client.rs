@@ -17,7 +17,7 @@ const HALF_CLOSED: Duration = Duration::from_secs(1);
 /// How often the server checks that the client is still there while unread bytes wait in the socket.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the check of the client found.
+/// The finding of the check of the client.
 pub enum Client {
     /// A piece of its body was read.
     Moved,

@@ -84,16 +84,16 @@ fn declared(headers: &HeaderMap) -> Option<u64> {
     if plain { first.parse().ok() } else { None }
 }
 
-/// What a head says about the connection.
+/// The fate of the connection, as a head says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// It stays open, the default of HTTP/1.1.
+    /// The connection stays open, the default of HTTP/1.1.
     Kept,
-    /// It stays open, and so long while it is idle, in seconds: for clients that ask, and for those of HTTP/1.0.
+    /// The connection stays open, and so many seconds while it is idle: for clients that ask, and for those of HTTP/1.0.
     KeptFor(u64),
-    /// It closes after this answer.
+    /// The connection closes after this answer.
     Closing,
-    /// It changes to another protocol.
+    /// The connection changes to another protocol.
     Switching,
 }
 

@@ -127,7 +127,7 @@ fn outgoing(body: Body) -> Result<Outgoing, Error> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nothing has been written yet.
+    /// The head has not been written yet.
     Head,
     Body,
     /// The last byte was passed to the wire.
@@ -420,7 +420,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// What follows the collected bytes, and whether more may be available.
+/// The collected bytes, the step after them, and whether more may be available.
 struct Gathered {
     data: Bytes,
     tail: &'static [u8],

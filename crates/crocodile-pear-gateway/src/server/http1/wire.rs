@@ -19,7 +19,7 @@ const WRITE: usize = 256 << 10;
 /// The most bytes written before other connections get their turn.
 const TURN: usize = 1 << 20;
 
-/// One connection. When idle it is a socket and one timer, with empty buffers.
+/// A connection. When idle it is a socket and one timer, with empty buffers.
 pub struct Wire {
     pub io: Io,
     /// Read but not used yet: part of a head, or pipelined requests.
@@ -39,7 +39,7 @@ pub struct Wire {
     pub alarm: Alarm,
 }
 
-/// What the socket has not accepted yet, in order.
+/// Bytes that the socket has not accepted yet, in order.
 #[derive(Default)]
 struct Out {
     lead: Bytes,

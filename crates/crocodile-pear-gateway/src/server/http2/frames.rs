@@ -1,6 +1,6 @@
 //! Parses the heads of frames as bytes pass (RFC 9113, 4.1): what each frame is, and how much of it has passed.
 
-/// What a client of HTTP/2 sends first (RFC 9113, 3.4).
+/// The first bytes of a client of HTTP/2 (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of a frame's head.

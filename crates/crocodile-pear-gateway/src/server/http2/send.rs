@@ -47,7 +47,7 @@ pub struct Sending {
     body: Pulled,
     /// Data that was read but not sent.
     ahead: Bytes,
-    /// What follows that data.
+    /// The step after that data.
     next: Next,
     /// How many bytes are still to come, if the head has told.
     left: Option<u64>,
@@ -63,7 +63,7 @@ pub struct Sending {
     alarm: Alarm,
 }
 
-/// What follows the data that was read.
+/// The step after the data that was read.
 enum Next {
     More,
     End,
@@ -279,7 +279,7 @@ impl Sending {
         Some(data)
     }
 
-    /// What follows the last byte.
+    /// The step after the last byte.
     fn whole(&self) -> Next {
         match self.left {
             Some(left @ 1..) => Next::Failed(wrong_length(0, Some(left))),
@@ -315,7 +315,7 @@ impl Sending {
     }
 }
 
-/// Nothing was sent, and nothing can be.
+/// Fails a stream of which no byte was sent.
 fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>) -> Done {
     tracing::error!(%error, "an answer could not be written");
     respond.send_reset(Reason::INTERNAL_ERROR);

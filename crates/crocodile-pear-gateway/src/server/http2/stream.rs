@@ -1,4 +1,4 @@
-//! One stream: a request, its handler, and its answer.
+//! A stream: a request, its handler, and its answer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -99,7 +99,7 @@ pub async fn serve<H: Handler>(
     done
 }
 
-/// What the wire has noted of a stream. It is forgotten with the stream's work, however that ends, unless the answer still has
+/// The wire's notes on a stream. They are forgotten with the stream's work, however that ends, unless the answer still has
 /// to leave.
 struct Noted<'a> {
     wire: &'a SharedWire,

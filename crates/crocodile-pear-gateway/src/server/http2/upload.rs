@@ -108,7 +108,7 @@ impl RequestBody {
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
 
-    /// Nothing has arrived: checks whether the wait has been too long.
+    /// Checks whether the wait has been too long, after no bytes have arrived.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         if std::mem::take(&mut self.expected) {
             self.aside.go_on();

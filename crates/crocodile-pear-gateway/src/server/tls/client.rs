@@ -24,13 +24,13 @@ use super::identity::{chain, moment};
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// It may. If it shows one, that is verified.
+    /// The client may show a certificate. If it does, the certificate is verified.
     Optional,
     /// The handshake fails without one.
     Required,
 }
 
-/// What to do if a revocation list is past its `nextUpdate`.
+/// The handling of a revocation list that is past its `nextUpdate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// Use the list anyway.

@@ -10,7 +10,7 @@ use rustls::{CertificateError, Error, HandshakeKind};
 pub enum Reason {
     /// The client left during the handshake.
     ClientGone,
-    /// It took too long.
+    /// The handshake took too long.
     Timeout,
     /// The client did not speak TLS.
     NotTls,

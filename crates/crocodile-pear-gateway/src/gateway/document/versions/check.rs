@@ -1,4 +1,4 @@
-//! What is wrong with versions, before any endpoint of theirs is looked at.
+//! Problems of versions that are found before any endpoint of theirs is looked at.
 
 use crocodile_pear::config::problem::Problems;
 use crocodile_pear::config::spec::{Located, suggest};

@@ -14,13 +14,13 @@ use crate::http::version::{Chooser, Successor, Version, Versioned};
 
 /// An endpoint at one of the places where it is served.
 pub struct Placed<'a> {
-    /// As it is written.
+    /// The name as it is written.
     pub written: Located<String>,
-    /// What it is.
+    /// The endpoint.
     pub spec: &'a EndpointSpec,
-    /// What older versions change, from the oldest to the newest.
+    /// The changes of older versions, from the oldest to the newest.
     pub adapts: Vec<&'a AdaptSpec>,
-    /// What stands before its path.
+    /// The prefix of its path.
     pub prefix: String,
     /// Its version, if it has some.
     pub versioned: Option<Arc<Versioned>>,

@@ -97,11 +97,11 @@ fn body(text: Located<String>, problems: &mut Problems) -> Option<RequestAdapt> 
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there are as many as endpoints are written, at start")]
 pub enum Differing {
-    /// It has none.
+    /// The version does not have the endpoint.
     Off,
-    /// It is that of the newer version with other requests or answers.
+    /// The endpoint is that of the newer version with other requests or answers.
     Adapted(AdaptSpec),
-    /// It is another.
+    /// The version has an endpoint of its own.
     Own(EndpointSpec),
 }
 

@@ -1,13 +1,13 @@
-//! What of a block stands in it before.
+//! Repetitions within a block.
 
 /// The most that one block takes: places are counted in 16 bits.
 pub const BLOCK: usize = 64 << 10;
 
-/// What finds it.
+/// The finder of repetitions.
 pub struct Finder {
     /// Where in the block something like this stood last.
     places: Box<[u16; 1 << BITS]>,
-    /// What was found, in order.
+    /// The repetitions, in order.
     pub runs: Vec<Run>,
     /// All bytes that no repetition covers, one after the other, with room behind them.
     literals: Vec<u8>,
@@ -34,10 +34,10 @@ const LONGEST: usize = 258;
 /// How far back one may lie (RFC 1951, 3.2.5).
 const FARTHEST: usize = 32 << 10;
 
-/// What is read at once.
+/// The bytes that are read at once.
 const WORD: usize = 8;
 
-/// What is compared and copied at once: most repetitions and most literals between them are shorter.
+/// The bytes that are compared and copied at once: most repetitions and most literals between them are shorter.
 const WIDE: usize = 16;
 
 impl Finder {
@@ -125,7 +125,7 @@ impl Finder {
     }
 }
 
-/// What of a word is more than the shortest repetition.
+/// The bits of a word beyond the shortest repetition.
 const SPARE: u32 = 64 - 8 * SHORTEST;
 
 #[inline]
