@@ -45,7 +45,7 @@ impl Explain {
     }
 }
 
-/// What is the same in several versions is told once.
+/// The text for an endpoint; parts that are the same in several versions appear once.
 fn brief(endpoint: &Endpoint) -> String {
     match &endpoint.same_as {
         None => outline(endpoint),
@@ -90,7 +90,7 @@ fn outline(endpoint: &Endpoint) -> String {
     text
 }
 
-/// What stands around, from the outside in.
+/// The layers around an endpoint, from the outside in.
 fn layers(stack: &Stack, origins: &[(&'static str, String)]) -> String {
     let origin = |layer: &str| {
         // They come from one field.
@@ -101,13 +101,13 @@ fn layers(stack: &Stack, origins: &[(&'static str, String)]) -> String {
     stack.outline().map(|(name, text)| format!("  layer {name}{}: {text}\n", origin(name))).collect()
 }
 
-/// What happens to requests that no endpoint serves; nothing, without layers that are written for them.
+/// The handling of requests that no endpoint serves; `None` without layers that are written for them.
 fn unserved(stack: &Stack) -> Option<String> {
     let lines = layers(stack, &[]);
     (!lines.is_empty()).then(|| format!("requests that no endpoint serves\n{lines}"))
 }
 
-/// What happens to the calls of an upstream beside being sent; nothing, for a plain one.
+/// The handling of the calls of an upstream besides sending them; `None` for a plain one.
 fn upstream(upstream: &Upstream) -> Option<String> {
     let lines: Vec<String> = upstream.outline().iter().map(|line| format!("  - {line}\n")).collect();
     (!lines.is_empty()).then(|| format!("upstream {}\n{}", upstream.name(), lines.concat()))

@@ -1,4 +1,4 @@
-//! What a command prints.
+//! Output of the commands.
 
 use std::process::ExitCode;
 

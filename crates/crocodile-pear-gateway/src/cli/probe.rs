@@ -167,7 +167,7 @@ impl Probe {
         found
     }
 
-    /// What is found out, in order.
+    /// Runs the parts of a probe in order.
     async fn search(
         &self,
         begun: Instant,
@@ -241,7 +241,7 @@ impl Probe {
         watched.collect()
     }
 
-    /// One version of HTTP is enough to see what TLS does.
+    /// Resumes a TLS session; a single version of HTTP is enough to see that.
     async fn resume(&self, dial: &Dial, found: &mut Found, progress: &Progress) {
         progress.say("resuming sessions of TLS");
         let http = found.ways().next().map(|way| way.http);

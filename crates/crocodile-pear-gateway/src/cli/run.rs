@@ -101,11 +101,11 @@ fn raise_descriptors() -> Option<usize> {
     Some(all.saturating_sub(usize::try_from(open).unwrap_or_default()))
 }
 
-/// What each core opens for itself, and what the rest of the process does.
+/// The descriptors that each core opens for itself, and those of the rest of the process.
 const OF_CORE: usize = 8;
 const OF_PROCESS: usize = 16;
 
-/// As many as Linux allows a process unless it was told otherwise (`fs.nr_open`).
+/// The descriptors that Linux allows a process by default (`fs.nr_open`).
 const UNLIMITED: u64 = 1 << 20;
 
 /// Serves until it is told to stop. `started` learns where clients connect, once they can, and where operators do.
@@ -223,11 +223,11 @@ fn settings(clients: &Clients) -> Settings {
     }
 }
 
-/// What changes while the gateway serves.
+/// The parts that change while the gateway serves.
 struct Reload {
     file: File,
     live: Arc<Live>,
-    /// Of the configuration that serves.
+    /// Facts about the configuration that serves.
     facts: Facts,
     certificates: Certificates,
     renewals: Renewals,
@@ -289,7 +289,7 @@ impl Reload {
         self.old.len() < before
     }
 
-    /// What is found wrong is told, and the old configuration goes on.
+    /// Reads the configuration again. If it has errors, they are reported, and the old configuration stays.
     fn reload(&mut self) {
         let began = Instant::now();
         let loaded = self.file.reload(self.live.current().lasting());
@@ -326,7 +326,7 @@ fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
-/// What a reload compares.
+/// The facts that a reload compares.
 struct Facts {
     endpoints: Vec<String>,
     upstreams: Vec<String>,
@@ -350,7 +350,7 @@ impl Facts {
     }
 }
 
-/// What a reload has changed.
+/// The changes of a reload.
 struct Change {
     endpoints: Names,
     upstreams: Names,

@@ -1,4 +1,4 @@
-//! As whom a request is counted, where a limit is for each client or consumer.
+//! The identity that a request is counted under, where a limit is for each client or consumer.
 
 use std::net::IpAddr;
 
@@ -13,18 +13,18 @@ use crate::layer::Compile;
 use crate::net::cidr::Ipv6Prefix;
 
 crocodile_pear::choice! {
-    /// What happens to a request whose `by` is null.
+    /// The handling of a request whose `by` is null.
     pub enum Missing {
         /// All such requests are counted together, as one value. Those without an amount get 403.
         Limit = "limit",
-        /// It passes without this limit.
+        /// The request passes without this limit.
         Allow = "allow",
-        /// It gets 403.
+        /// The request gets 403.
         Reject = "reject",
     }
 }
 
-/// What is counted by: `by` of a limit.
+/// The setting `by` of a limit.
 pub struct By {
     kind: Kind,
     /// How much of an IPv6 address is a client; `None`: each address is counted for itself.
@@ -40,20 +40,20 @@ enum Kind {
     Expression(Box<Filter>, LogLimiter),
 }
 
-/// As what a request is counted.
+/// The identity that a request is counted under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// It is not limited.
+    /// The request is not limited.
     None,
-    /// As all others.
+    /// All requests are counted together.
     Everyone,
-    /// As its client's address; those of Unix sockets have none, and are counted together.
+    /// The client's address. Clients of Unix sockets have none, and are counted together.
     Address(Option<IpAddr>),
-    /// As all whose address is not known.
+    /// All clients whose address is unknown.
     Unknown,
-    /// As all for whom the expression is null.
+    /// All requests for which the expression is null.
     Missing,
-    /// As the value of an expression.
+    /// The value of an expression.
     Text(String),
     /// The expression failed. Such requests are counted together: a client that makes it fail gains nothing.
     Failed,
@@ -80,7 +80,7 @@ impl By {
         matches!(&self.kind, Kind::Expression(filter, _) if filter.uses().iter().any(|name| name == "claims"))
     }
 
-    /// As what this request is counted.
+    /// The identity that this request is counted under.
     pub fn key(&self, scope: &Scope) -> Key {
         let (filter, failures) = match &self.kind {
             Kind::Everyone => return Key::Everyone,
@@ -146,7 +146,7 @@ impl By {
     }
 }
 
-/// What stands for a field that a request has several times.
+/// The value of a field that a request has several times.
 const REPEATED: &str = "(repeated)";
 
 /// An object whose lists, the fields that came several times, are all the same text.

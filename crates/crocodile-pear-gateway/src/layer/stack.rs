@@ -211,7 +211,7 @@ mod tests {
 
     use super::super::stack::*;
 
-    /// What happened, in order.
+    /// The events, in order.
     type Notes = Arc<Mutex<Vec<String>>>;
 
     struct Noting {

@@ -10,7 +10,7 @@ use crate::http::version::Adapting;
 use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 spec! {
-    /// What older versions ask for. It is written in the versions.
+    /// The changes for older versions. They are written in the versions.
     pub struct Adapt {}
 }
 

@@ -13,7 +13,7 @@ use http::StatusCode;
 use crate::http::response;
 use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
-/// What must be true of a request.
+/// A condition that must be true of a request.
 #[derive(Clone, Debug)]
 pub struct Allow(Expression);
 

@@ -135,7 +135,8 @@ impl Caches {
         Some((message, remedy))
     }
 
-    /// What the answers depend on in a way that other caches must know. This is the innermost layer: the others have said it.
+    /// The parts of requests that the answers depend on in a way that other caches must know. This is the innermost
+    /// layer: the others have added theirs.
     fn depend(&self, at: &LayerPosition<'_>) -> Dependence {
         let mut dependence = at.dependence.borrow_mut();
         dependence.add(&self.front.dependence(&self.rules.vary));

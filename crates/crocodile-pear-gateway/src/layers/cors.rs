@@ -171,7 +171,7 @@ pub struct CrossOrigin {
     metrics: Arc<Metrics>,
 }
 
-/// What a preflight asks for (Fetch, 4.8).
+/// The request of a preflight (Fetch, 4.8).
 struct Preflight<'a> {
     origin: &'a HeaderValue,
     method: &'a HeaderValue,

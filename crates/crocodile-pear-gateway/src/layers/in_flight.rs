@@ -25,7 +25,7 @@ spec! {
         /// The expression by whose value requests are counted: `$client.address`, `$claims.sub`. By default all requests
         /// are counted together.
         pub by: Option<Expression>,
-        /// What happens to a request whose `by` is null. Such requests are counted in
+        /// The handling of a request whose `by` is null. Such requests are counted in
         /// `crocodile_pear_limit_requests_total` with the result `missing`.
         pub missing: Missing = Missing::Allow,
     }

@@ -63,7 +63,7 @@ pub struct Observe {
     observed: bool,
     requests: Arc<RouteCounters>,
     route: Option<Arc<str>>,
-    /// One for each cause that has occurred.
+    /// A limiter for each cause that has occurred.
     limiters: Mutex<Vec<(Kind, Arc<LogLimiter>)>>,
 }
 

@@ -22,7 +22,7 @@ spec! {
         /// The networks (`10.0.0.0/8`) and addresses that may purge. A `PURGE` request from any other address gets
         /// 403.
         pub from: Located<Vec<Located<Network>>>,
-        /// What happens to purged answers.
+        /// The effect on purged answers.
         pub mode: ModeSpec = ModeSpec::Soft,
     }
 }

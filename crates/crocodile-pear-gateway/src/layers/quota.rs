@@ -26,10 +26,10 @@ spec! {
         /// The expression by whose value requests are counted: `$claims.sub`. Each value has its own quota. By default all
         /// requests are counted together.
         pub by: Option<Expression>,
-        /// What happens to a request whose `by` or `amount` is null. Such requests are counted in
+        /// The handling of a request whose `by` or `amount` is null. Such requests are counted in
         /// `crocodile_pear_limit_requests_total` with the result `missing`.
         pub missing: Missing = Missing::Allow,
-        /// What a request costs; default: 1. As in `rate_limit`: an expression over the client's request, or over the
+        /// The cost of a request; default: 1. As in `rate_limit`: an expression over the client's request, or over the
         /// finished answer, such as `.usage.total_tokens`.
         pub cost: Option<Expression>,
         /// The name of the quota in answers. Default: `quota`, or the period if there are several quotas.
@@ -37,7 +37,7 @@ spec! {
     }
 }
 
-/// One or more quotas, all of which must be kept.
+/// A quota or several, all of which must be kept.
 #[derive(Clone, Debug)]
 pub struct Quotas(Vec<Quota>);
 

@@ -23,10 +23,10 @@ spec! {
         /// The expression by whose value requests are counted: `$client.address`, `$headers["x-api-key"]`,
         /// `$claims.sub`. Each value has its own limit. By default all requests are counted together.
         pub by: Option<Expression>,
-        /// What happens to a request whose `by` is null, or whose `rate` is null or not a rate. Such requests are counted in
+        /// The handling of a request whose `by` is null, or whose `rate` is null or not a rate. Such requests are counted in
         /// `crocodile_pear_limit_requests_total` with the result `missing`.
         pub missing: Missing = Missing::Allow,
-        /// What a request costs; default: 1. An expression over the client's request (`$query.size | tonumber`), or over the
+        /// The cost of a request; default: 1. An expression over the client's request (`$query.size | tonumber`), or over the
         /// finished answer: there `.` is its body and `$status` its status (`.usage.total_tokens`). Of a stream of events or
         /// of lines, `.` is the last one for which the expression gives a number. An answer that gives no number costs 1; a
         /// stream that gives none, or is cut off, costs 1 for each of its events. Costs of answers are charged when the
@@ -38,7 +38,7 @@ spec! {
     }
 }
 
-/// One or more limits, all of which must be kept.
+/// A limit or several, all of which must be kept.
 #[derive(Clone, Debug)]
 pub struct RateLimits(Vec<RateLimit>);
 

@@ -41,7 +41,7 @@ fn on(text: Located<String>, problems: &mut Problems) -> Option<ServerTiming> {
     }
 }
 
-/// What `Server-Timing` reports: always timers, and calls if configured.
+/// The contents of `Server-Timing`: always timers, and calls if configured.
 #[derive(Clone, Debug)]
 pub struct Timing(Option<ServerTiming>);
 
@@ -85,7 +85,7 @@ impl Spec for Timing {
 
 /// Whose requests get their calls reported.
 pub enum Chosen {
-    /// None.
+    /// No client.
     Nobody,
     /// All.
     All,
@@ -158,7 +158,7 @@ fn timing(scope: &Scope, calls: bool) -> Option<HeaderValue> {
     HeaderValue::from_str(&value).ok().filter(|value| !value.is_empty())
 }
 
-/// One phase of a call, if the call has it.
+/// A phase of a call, if the call has it.
 type Part = fn(&CallRecord) -> Option<Duration>;
 
 const PARTS: [(&str, Part); 5] = [

@@ -1,4 +1,4 @@
-//! What to write for an upstream, and why; tried by the gateway's own hand.
+//! Advice for an upstream: the YAML to write, and why. The gateway itself tries it.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ pub async fn attempt(found: &mut Found, dial: &Dial) {
     found.problems.push(Trouble::new(Cause::Broken, what));
 }
 
-/// As a configuration has it.
+/// The time as a configuration has it.
 pub fn written(time: Duration) -> String {
     Decode::written(&time).and_then(|written| Some(written.as_str()?.to_owned())).unwrap_or_default()
 }

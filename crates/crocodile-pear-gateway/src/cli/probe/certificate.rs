@@ -1,4 +1,4 @@
-//! What a certificate says of itself (RFC 5280): whose it is, who signed it, and when it is valid.
+//! The contents of a certificate (RFC 5280): its subject, its issuer, and when it is valid.
 
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -31,7 +31,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Nothing, if it is none.
+    /// `None` if the bytes are not a certificate.
     pub fn read(der: &[u8]) -> Option<Self> {
         let mut signed = Der(Der(Der(der).content(SEQUENCE)?).content(SEQUENCE)?);
         signed.content(VERSION);

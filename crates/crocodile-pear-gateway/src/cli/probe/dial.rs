@@ -1,4 +1,4 @@
-//! What a connection to the server that is probed needs to know, and what it took.
+//! Connections to the probed server: their settings, and the time that opening them took.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use super::trust::Trust;
 pub struct Dial {
     pub target: Target,
     pub address: SocketAddr,
-    /// Nothing, for http.
+    /// The trusted certificates; `None` for http.
     pub trust: Option<Trust>,
-    /// What goes with each request.
+    /// The header fields of each request.
     pub headers: HeaderMap,
     /// How long a step may take.
     pub patience: Duration,
@@ -22,7 +22,7 @@ pub struct Dial {
     pub deadline: Instant,
 }
 
-/// What opening a connection took.
+/// The times of opening a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     pub connect: Duration,

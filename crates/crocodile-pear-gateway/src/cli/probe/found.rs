@@ -1,4 +1,4 @@
-//! What a probe has found.
+//! The findings of a probe.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Found {
     pub offers: Vec<Offer>,
     pub verify: Option<Verify>,
     pub certificate: Option<Certificate>,
-    /// What is wrong with the certificate.
+    /// The fault of the certificate.
     pub fault: Option<String>,
     pub kept: Vec<Kept>,
     pub resumed: Vec<Resumed>,
@@ -41,14 +41,14 @@ pub struct Found {
     pub statuses: Statuses,
     pub advice: Option<Advice>,
     pub problems: Vec<Trouble>,
-    /// What is worth a word and no problem.
+    /// Notes on findings that are not problems.
     pub notes: Vec<String>,
 }
 
-/// What to write, and why.
+/// The YAML to write, and why.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// One sentence.
+    /// The reason, one sentence.
     pub why: String,
     pub yaml: String,
 }
@@ -112,7 +112,7 @@ impl Found {
         self.offers.iter().filter(|offer| offer.answer.is_ok()).map(|offer| offer.way)
     }
 
-    /// One for each version of HTTP that works: that with the newest TLS, as the gateway would take it.
+    /// The best way for each version of HTTP that works: that with the newest TLS, as the gateway would take it.
     pub fn newest(&self) -> Vec<Way> {
         [Http::One, Http::Two]
             .into_iter()
@@ -149,7 +149,7 @@ impl Found {
         }
     }
 
-    /// What is to be measured: nothing on connections that are never kept.
+    /// The cells to measure: none on connections that are never kept.
     pub fn cells(&self) -> Vec<Cell> {
         let reusable = |way: &Way| self.kept(way.http).is_some_and(Kept::reusable);
         let cells = self.ways().flat_map(|way| {

@@ -1,4 +1,4 @@
-//! What a probe has found, for scripts: the names stay, and say their units.
+//! The findings of a probe for scripts: the names stay, and say their units.
 
 use std::time::Duration;
 

@@ -7,12 +7,12 @@ use super::link::{Ending, Got};
 use super::trouble::{Cause, Trouble};
 use super::way::{Http, Way};
 
-/// What a server does with connections of one version of HTTP.
+/// A server's handling of connections of one version of HTTP.
 #[derive(Clone, Debug)]
 pub struct Kept {
     pub http: Http,
     pub requests: Requests,
-    /// Nothing, if it was not tried.
+    /// The time that an idle connection is kept; `None` if that was not tried.
     pub idle: Option<Idle>,
     pub announced: Announced,
     /// Calls at once on one connection, where the server sets a bound.
@@ -35,7 +35,7 @@ pub struct Idle {
     pub ended: Option<Ending>,
 }
 
-/// What the `Keep-Alive` field says (RFC 2068, 19.7.1.1).
+/// The values of the `Keep-Alive` field (RFC 2068, 19.7.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
     /// Seconds without a request.

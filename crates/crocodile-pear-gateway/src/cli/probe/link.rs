@@ -1,4 +1,4 @@
-//! One connection, and the requests on it.
+//! A connection, and the requests on it.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::way::Http;
 /// A server whose answers are longer is not asked for a small thing; what they cost would be the body's.
 const MAX_BODY: u64 = 16 << 20;
 
-/// What may come over HTTP/2 before it is read: more than any body that is probed.
+/// The window of HTTP/2: more than any body that is probed.
 const WINDOW: u32 = 32 << 20;
 
 /// An open connection. It is closed when it is dropped.

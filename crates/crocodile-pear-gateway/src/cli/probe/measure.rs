@@ -1,4 +1,4 @@
-//! What calls cost, cold and kept, in every way that the server offers.
+//! The times of calls, cold and kept, in every way that the server offers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::way::Way;
 /// Failures in a row after which a cell is given up: what always fails would only take time.
 const GIVE_UP: u32 = 3;
 
-/// One row of the table.
+/// A row of the table.
 pub struct Cell {
     pub way: Way,
     pub connection: Connection,
@@ -40,7 +40,7 @@ impl Connection {
     }
 }
 
-/// Of one call.
+/// The times of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub connect: Option<Duration>,
@@ -59,7 +59,7 @@ impl Cell {
         Cell { way, connection, times: Vec::new(), failed: 0, trouble: None, failed_in_a_row: 0, link: None }
     }
 
-    /// One call; nothing, if the connection turned out to be closed and there was nothing to measure.
+    /// Makes a call; `None` if the connection turned out to be closed and there was nothing to measure.
     async fn call(&mut self, dial: &Dial) -> Result<Option<(Times, Got)>, Trouble> {
         match self.connection {
             Connection::Cold => cold(dial, self.way).await.map(Some),

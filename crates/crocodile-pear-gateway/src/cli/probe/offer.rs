@@ -10,7 +10,7 @@ use super::trouble::{Cause, Trouble};
 use super::trust::{Files, Trust, Verify};
 use super::way::Way;
 
-/// What came of one way.
+/// The result of one way.
 pub struct Offer {
     pub way: Way,
     pub answer: Result<Got, Trouble>,
@@ -19,7 +19,7 @@ pub struct Offer {
 /// Tries every way.
 ///
 /// # Errors
-/// None of them works; what tells most about why.
+/// No way works; the error is the one that says most about the cause.
 pub async fn discover(dial: &Dial) -> Result<Vec<Offer>, Trouble> {
     let offers = attempt(dial).await;
     if let Some(trouble) = astray(dial, &offers).await {

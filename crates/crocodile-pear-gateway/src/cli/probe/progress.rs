@@ -1,4 +1,4 @@
-//! What a probe is doing, on a terminal; in a pipe it is quiet.
+//! The progress of a probe, on a terminal; in a pipe it is quiet.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
@@ -17,7 +17,7 @@ impl Progress {
         Progress { shown: std::io::stderr().is_terminal(), last: Cell::new(None) }
     }
 
-    /// What begins now.
+    /// Shows the part that begins now.
     pub fn say(&self, what: &str) {
         if self.shown {
             self.last.set(Some(Instant::now()));

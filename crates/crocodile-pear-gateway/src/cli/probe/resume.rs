@@ -12,7 +12,7 @@ use super::way::Way;
 /// Handshakes that are tried: enough for a median.
 const HANDSHAKES: usize = 11;
 
-/// What came of it with one version of TLS.
+/// The result with one version of TLS.
 #[derive(Clone, Debug)]
 pub struct Resumed {
     pub tls: TlsVersion,

@@ -1,4 +1,4 @@
-//! What a probe has found, as people read it on 80 columns.
+//! The findings of a probe, as people read them on 80 columns.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const TIME: usize = 7;
 /// Names of a certificate that are told; it may have a hundred.
 const NAMES: usize = 3;
 
-/// Nothing, if nothing was found.
+/// The text; empty without findings.
 pub fn write(found: &Found) -> String {
     if found.offers.is_empty() {
         return String::new();
@@ -52,7 +52,7 @@ pub fn write(found: &Found) -> String {
     text
 }
 
-/// What is wrong, one after the other, each with its remedy.
+/// The problems, one after the other, each with its remedy.
 pub fn problems(found: &Found) -> String {
     let mut text = String::new();
     for problem in &found.problems {

@@ -1,4 +1,4 @@
-//! What a probe asks for, and where that is.
+//! The URL that is probed.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

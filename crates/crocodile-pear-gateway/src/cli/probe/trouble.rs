@@ -7,7 +7,7 @@ use std::time::Duration;
 use crocodile_pear::net::tls::refusal;
 use rustls::AlertDescription;
 
-/// What went wrong between the probe and the server.
+/// A failure between the probe and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub cause: Cause,
@@ -18,19 +18,19 @@ pub struct Trouble {
 /// The cause, as far as the probe acts differently on it. What stands later tells more about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// It does not speak this version.
+    /// The server does not speak this version.
     Foreign,
-    /// It closed the connection before it answered.
+    /// The server closed the connection before it answered.
     Ended,
-    /// What it sent is broken.
+    /// The server sent broken bytes.
     Broken,
-    /// It said nothing in time.
+    /// The server did not answer in time.
     Silent,
     /// No connection.
     Unreachable,
-    /// It refused a handshake that it understood.
+    /// The server refused a handshake that it understood.
     Refused,
-    /// What it says to a TLS handshake is not TLS.
+    /// The server's answer to a TLS handshake is not TLS.
     NotTls,
     /// Its certificate is not trusted.
     Distrusted,
@@ -45,7 +45,7 @@ impl Trouble {
         Trouble { remedy: Some(remedy.into()), ..self }
     }
 
-    /// Nothing came of `what` in time.
+    /// The failure of `what` to end in time.
     pub fn late(what: &str, limit: Duration) -> Self {
         Self::new(Cause::Silent, format!("{what} within {}", span(limit))).remedy("`--timeout` waits longer")
     }
@@ -63,7 +63,7 @@ impl Trouble {
         Self::tls(error).unwrap_or_else(|| Self::new(Cause::Ended, "the upstream ended the TLS handshake"))
     }
 
-    /// What TLS had against it, if it was TLS.
+    /// The reason of TLS, if it was TLS.
     fn tls(error: &io::Error) -> Option<Self> {
         let refused = refusal(error)?;
         let cause = match error.get_ref()?.downcast_ref::<rustls::Error>()? {
@@ -91,7 +91,7 @@ impl Trouble {
             .unwrap_or_else(|| Self::new(Cause::Ended, "the upstream closed the connection before it answered"))
     }
 
-    /// Of a request over HTTP/1.1, until the head of its answer.
+    /// The failure of a request over HTTP/1.1, until the head of its answer.
     pub fn http1(error: &hyper::Error) -> Self {
         // A request that was given up because of what had come before it.
         if let Some(error) = error.source().and_then(|source| source.downcast_ref::<hyper::Error>()) {

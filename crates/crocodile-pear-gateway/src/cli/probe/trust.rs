@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use super::certificate::Certificate;
 use super::way::Http;
 
-/// What becomes of a certificate that is not trusted.
+/// The handling of a certificate that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
     /// The connection ends.
@@ -49,7 +49,7 @@ pub struct Files {
 pub struct Trust {
     provider: Arc<CryptoProvider>,
     verifier: Arc<Verifier<Witness>>,
-    /// What is shown to a server that asks.
+    /// The certificate for a server that asks for one.
     identity: Option<Identity>,
     pub name: ServerName<'static>,
     pub verify: Verify,
@@ -57,7 +57,7 @@ pub struct Trust {
 
 impl Trust {
     /// # Errors
-    /// What is wrong with the files or with the name of the host.
+    /// The fault of the files, or of the name of the host.
     pub fn new(host: &str, files: &Files, verify: Verify) -> Result<Self, String> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is not the name of a server"))?;
@@ -113,7 +113,7 @@ impl Trust {
         Certificate::read(self.verifier.judge.seen().leaf.as_deref()?)
     }
 
-    /// What was wrong with it.
+    /// The fault of the certificate.
     pub fn fault(&self) -> Option<String> {
         self.verifier.judge.seen().fault.clone()
     }

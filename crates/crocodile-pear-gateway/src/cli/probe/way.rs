@@ -48,7 +48,7 @@ impl Http {
         }
     }
 
-    /// As JSON has it.
+    /// The version as JSON has it.
     pub fn number(self) -> &'static str {
         match self {
             Http::One => "1.1",
@@ -56,7 +56,7 @@ impl Http {
         }
     }
 
-    /// As TLS has it (RFC 7301).
+    /// The version as TLS has it (RFC 7301).
     pub fn alpn(self) -> &'static [u8] {
         match self {
             Http::One => b"http/1.1",

@@ -9,7 +9,7 @@ use crate::config::visible::is_hidden;
 /// Routes that are shown.
 const ROUTES: usize = 20;
 
-/// What the page has at its top, and its two main tables.
+/// The top of the page, and its two main tables.
 pub fn draw(status: &Value) -> String {
     let mut out = String::new();
     let (gateway, now, total) = (&status["gateway"], &status["now"], &status["total"]);

@@ -34,7 +34,7 @@ impl<T: Decode> Decode for Written<T> {
     }
 }
 
-/// What one key may use.
+/// The amount that one key may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// The units, as clients are told.
@@ -89,7 +89,7 @@ impl Allowance {
         }
     }
 
-    /// What is left, in units and nanoseconds.
+    /// The rest, in units and nanoseconds.
     pub fn told(&self, left: Left) -> Left {
         let Clock::Period(period) = self.clock else { return left };
         let end = period.now().left.saturating_mul(1_000_000_000);
@@ -120,7 +120,7 @@ pub enum Kind {
 }
 
 impl Amount {
-    /// What the client of this request may use; nothing if the expression does not say it.
+    /// The amount that the client of this request may use; `None` if the expression does not give it.
     pub fn find(&self, scope: &Scope) -> Option<Allowance> {
         let (filter, kind, failures) = match self {
             Amount::Fixed(allowance) => return Some(*allowance),

@@ -18,7 +18,7 @@ use crate::telemetry::metrics::LimitCounters;
 #[derive(Clone, Default)]
 pub struct Charges(Vec<Arc<Charge>>);
 
-/// What is taken of one limit. If it is never settled, because there was no answer, it is one unit.
+/// The amount that is taken of one limit. If it is never settled, because there was no answer, it is one unit.
 pub struct Charge {
     limit: Arc<Limit>,
     key: Key,

@@ -1,4 +1,4 @@
-//! What a request costs: one, or what an expression says of the request or of its finished answer.
+//! The cost of a request: one, or the value of an expression over the request or its finished answer.
 
 use crocodile_pear::config::spec::Expression;
 use crocodile_pear::format::sse::Events;
@@ -14,7 +14,7 @@ use crate::layer::Compile;
 /// The variable with the status of the answer.
 const STATUS: &str = "status";
 
-/// What a request costs.
+/// The cost of a request.
 pub enum Cost {
     /// Known from the request.
     Before(Filter, LogLimiter),

@@ -23,7 +23,7 @@ pub struct Limit {
     pub table: Arc<Table>,
 }
 
-/// What the fields of a limit have in common, as written.
+/// The fields that all kinds of limits have, as written.
 pub struct LimitFields<'a> {
     pub by: Option<&'a Expression>,
     pub missing: Missing,
@@ -35,7 +35,7 @@ pub struct LimitFields<'a> {
     pub written: Located<String>,
 }
 
-/// What a request takes of one limit.
+/// The amount that a request takes of one limit.
 #[derive(Clone)]
 pub struct Taking {
     pub key: Key,
@@ -75,7 +75,7 @@ impl LimitFields<'_> {
 }
 
 impl Limit {
-    /// What a request takes of it.
+    /// The amount that a request takes of the limit.
     pub fn applies(&self, scope: &Scope) -> Applies {
         let key = match (self.by.key(scope), self.missing) {
             (Key::None, Missing::Allow) => return Applies::No,

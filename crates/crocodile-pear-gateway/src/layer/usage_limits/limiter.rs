@@ -38,7 +38,7 @@ pub struct Limits {
     /// The layer, for metrics and `explain`.
     layer: &'static str,
     place: LimitPlace,
-    /// What clients are told of them, if that is the same for all.
+    /// The policy in the header field, if it is the same for all clients.
     policy: Option<HeaderValue>,
     /// The store shared with other gateways.
     store: Option<Arc<Store>>,
@@ -55,7 +55,7 @@ struct Limiter {
 /// The result of a request for each limit; `None` if the limit does not apply.
 type Taken = Vec<Option<Result<Left, Left>>>;
 
-/// What the answer to one request says of the limits, from each place: its policy, if that depends on the request, and
+/// The header fields of an answer about the limits, from each place: its policy, if that depends on the request, and
 /// the state.
 #[derive(Clone, Default)]
 struct States([(Option<HeaderValue>, Option<HeaderValue>); 3]);
@@ -105,7 +105,7 @@ impl Limits {
 }
 
 impl Limiter {
-    /// What the request takes of each limit.
+    /// The amount that the request takes of each limit.
     fn takings(&self, scope: &Scope) -> Result<Vec<Option<Taking>>, Box<Response<Body>>> {
         let mut takings = Vec::with_capacity(self.own.limits.len());
         for (limit, counters) in self.own.limits.iter().zip(&self.counters) {

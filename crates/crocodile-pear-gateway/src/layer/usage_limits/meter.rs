@@ -24,7 +24,7 @@ const MOST: usize = 16 << 20;
 /// The most bytes of the end of a stream.
 const END: usize = 64 << 10;
 
-/// What is read at once, without a helper thread.
+/// The bytes that are read at once, without a helper thread.
 const SMALL: usize = 128 << 10;
 
 /// Charges what an answer costs, when it has ended.

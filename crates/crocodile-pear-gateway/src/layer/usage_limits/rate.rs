@@ -29,7 +29,7 @@ impl Rate {
 }
 
 impl fmt::Display for Rate {
-    /// As it is written: `100/1m`.
+    /// Writes the rate as in a configuration: `100/1m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let window = self.window.written().and_then(|written| written.as_str().map(str::to_owned));
         write!(f, "{}/{}", self.requests, window.unwrap_or_default())

@@ -51,7 +51,7 @@ redis.call('SET', KEYS[1], string.format('%.17g', now + after), 'PX', life)
 return {math.ceil(before), math.ceil(after)}
 ";
 
-/// What is taken of one limit.
+/// The amount that is taken of one limit.
 pub struct Part<'a> {
     /// Identifies the limit in all gateways.
     pub identity: &'a str,

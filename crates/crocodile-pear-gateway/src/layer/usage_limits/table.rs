@@ -40,7 +40,7 @@ impl Pace {
         Pace { interval, room: interval.saturating_mul(burst) }
     }
 
-    /// What is left for a key whose time is `ahead` of now.
+    /// The rest for a key whose time is `ahead` of now.
     pub fn left(&self, ahead: u64) -> Left {
         let remaining = self.room.saturating_sub(ahead) / self.interval;
         let next = ahead.saturating_add(self.interval).saturating_sub(self.room);
@@ -61,7 +61,7 @@ impl Pace {
 /// How far ahead of now a key's time can be. A debt is not larger.
 const FURTHEST: u64 = u64::MAX / 4;
 
-/// What is left of a key's limit.
+/// The rest of a key's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// How many requests it may make now.

@@ -135,7 +135,7 @@ spec! {
     struct KeySpec {
         /// The SHA-256 of the key, 64 hexadecimal digits.
         sha256: Located<String>,
-        /// What `$claims` is for requests with this key.
+        /// The value of `$claims` for requests with this key.
         claims: Option<Located<Literal>>,
     }
     short(sum)

@@ -57,7 +57,7 @@ impl Basic {
     }
 }
 
-/// What is known of passwords.
+/// Results of checked passwords.
 struct Known {
     /// The random key of the remembered results. It is stored nowhere else, and they are useless without it.
     key: hmac::Key,
@@ -202,7 +202,7 @@ impl Users {
 mod tests {
     use super::*;
 
-    /// As written by `htpasswd -nbB -C 4`.
+    /// A hash as `htpasswd -nbB -C 4` writes it.
     const BCRYPT: &str = "$2y$04$iF2pwid41Z6xfORn.dvEP.7ZyMCq/dFZ2PCoa9D2hlCf5YusrT/Oe";
 
     fn wrong(file: &str) -> String {

@@ -123,7 +123,7 @@ fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<Str
     problems.error(written.span, "this is not a SHA-256 fingerprint", remedy)
 }
 
-/// What is accepted of one kind of name. A name of another kind never fits, whatever its text.
+/// The accepted names of one kind. A name of another kind never fits, whatever its text.
 enum Accepted {
     Names(Vec<String>),
     Emails(Vec<String>),

@@ -292,7 +292,7 @@ fn response(answer: Answer) -> Response<Body> {
 }
 
 impl Asks {
-    /// What the decision about this request is kept under; nothing where it is not kept.
+    /// The key that the decision about this request is kept under; `None` where it is not kept.
     fn key(&self, scope: &Scope, target: &str) -> Result<Option<Hash>, Error> {
         let Some((_, by)) = &self.cache else { return Ok(None) };
         let value = value(by, scope)?;
@@ -306,7 +306,7 @@ impl Asks {
         Ok(Some(hash(&parts.concat())))
     }
 
-    /// What it says of a request that passes; nothing if `allow` is not true.
+    /// The facts about a request that passes; `None` if `allow` is not true.
     async fn read(&self, answer: Answer) -> Result<Option<Passed>, Error> {
         let headers = answer.headers.into_map();
         let document = match (&self.allow, &self.claims) {

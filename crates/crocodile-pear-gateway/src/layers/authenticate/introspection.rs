@@ -116,7 +116,7 @@ struct ReadyIntrospection {
     /// In seconds.
     cache: u64,
     realm: String,
-    /// One of them must be in `aud`; nothing where every one will do.
+    /// The accepted audiences, one of which must be in `aud`; `None` if all are accepted.
     audience: Option<Vec<String>>,
     name: String,
     known: Remembered<Finding>,
@@ -253,7 +253,7 @@ impl Flights {
     }
 }
 
-/// One request that waits for a call. Its entry goes with the last one, also when the client leaves.
+/// A request that waits for a call. Its entry goes with the last one, also when the client leaves.
 struct Flight<'a> {
     flights: &'a Flights,
     hash: Hash,

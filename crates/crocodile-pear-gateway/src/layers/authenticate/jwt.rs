@@ -261,10 +261,10 @@ impl ReadyJwt {
     }
 }
 
-/// What the claims must contain.
+/// The rules for claims.
 struct Rules {
     issuer: String,
-    /// One of these must be in `aud`; `None` if `aud` is not checked.
+    /// The accepted audiences, one of which must be in `aud`; `None` if `aud` is not checked.
     audiences: Option<Vec<String>>,
     algorithms: Vec<Algorithm>,
     /// In seconds.

@@ -45,11 +45,11 @@ pub enum Judgement<'a> {
 pub enum Outcome {
     /// The request has no credential for this method.
     Absent,
-    /// It is not valid. The reason is sent to the client.
+    /// The credential is not valid. The reason is sent to the client.
     Refused(&'static str),
-    /// It is valid. The value describes the client.
+    /// The credential is valid. The value describes the client.
     Granted(Value),
-    /// It cannot be checked now.
+    /// The credential cannot be checked now.
     Unavailable(Error),
     /// A service has let the request pass.
     Passed(Passed),

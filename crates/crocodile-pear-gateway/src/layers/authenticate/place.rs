@@ -24,9 +24,9 @@ pub enum CredentialPlace {
 /// The credential at that place.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FoundCredential<'a> {
-    /// Nothing.
+    /// No credential.
     None,
-    /// One credential.
+    /// A credential.
     One(Cow<'a, [u8]>),
     /// More than one, so it is ambiguous which one counts.
     Several,

@@ -5,7 +5,7 @@ use std::fmt;
 use crocodile_pear::config::problem::Problems;
 use crocodile_pear::config::spec::Located;
 
-/// One allowed origin, or a pattern.
+/// An allowed origin, or a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedOrigin {
     /// Every origin.

@@ -6,7 +6,7 @@ use std::path::Path;
 use percent_encoding::percent_decode_str;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
-/// What is at a path.
+/// The file or folder at a path.
 pub enum Found {
     /// A regular file.
     File(OwnedFd, FileMeta),

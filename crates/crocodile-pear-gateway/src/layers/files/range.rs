@@ -1,6 +1,6 @@
 //! `Range` (RFC 9110, 14.2): one part of a file. A request for several parts gets the whole file, which is allowed.
 
-/// What of a file is asked for.
+/// The part of a file that is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ranged {
     Whole,

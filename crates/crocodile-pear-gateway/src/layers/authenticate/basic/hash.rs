@@ -55,7 +55,7 @@ impl PasswordHash {
         Ok(PasswordHash { text: text.to_owned(), kind })
     }
 
-    /// As it is written.
+    /// The hash as it is written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
