@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use crocodile_pear_gateway::demo::{self, Demo};
+use crocodile_pear_demo::{self as demo, Demo};
 use tokio::net::TcpListener;
 
 use crate::Result;

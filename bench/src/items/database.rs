@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
+use crocodile_pear_demo::postgres::{Failure, Postgres};
 use tokio_postgres::{Client, NoTls};
 
 use crate::Result;

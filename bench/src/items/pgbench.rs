@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crocodile_pear_gateway::demo::postgres;
+use crocodile_pear_demo::postgres;
 
 use super::database::{Database, ROWS};
 use super::drive::CALLS;

@@ -4,7 +4,6 @@ mod acme;
 mod admin;
 pub mod cli;
 pub mod config;
-pub mod demo;
 pub mod gateway;
 pub mod http;
 pub mod layer;
@@ -16,3 +15,5 @@ pub mod runtime;
 pub mod server;
 pub mod shared;
 pub mod telemetry;
+
+pub use crocodile_pear_demo as demo;

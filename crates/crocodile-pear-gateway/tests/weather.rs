@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crocodile_pear::Client;
-use crocodile_pear_gateway::demo::{self, Demo};
+use crocodile_pear_demo::{self as demo, Demo};
 use crocodile_pear_stage::absent::nobody;
 use crocodile_pear_stage::served::Served;
 use http_body_util::BodyExt;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
+use crocodile_pear_demo::postgres::{Failure, Postgres};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crocodile_pear_gateway::demo::postgres;
+use crocodile_pear_demo::postgres;
 
 /// A port that nobody listens on and that is given to nobody else in this process.
 pub fn free_port() -> u16 {

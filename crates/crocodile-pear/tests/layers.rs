@@ -49,7 +49,6 @@ const GATEWAY: &[&str] = &[
     "layer",
     "observe",
     "layers",
-    "demo",
     "gateway",
     "admin",
     "acme",

@@ -15,11 +15,11 @@ use crocodile_pear::config::spec::Node;
 use super::file::compile;
 use super::run;
 use crate::config;
-use crate::demo;
 use crate::gateway::live::Live;
 use crate::layers::Setting;
 use crate::net::address::Address;
 use crate::observe::log;
+use crocodile_pear_demo as demo;
 
 const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
 

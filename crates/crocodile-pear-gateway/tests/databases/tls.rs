@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use crocodile_pear_gateway::demo::postgres::other;
+use crocodile_pear_demo::postgres::other;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::database::Database;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crocodile_pear_gateway::demo::postgres::Postgres;
+use crocodile_pear_demo::postgres::Postgres;
 
 use crate::page::{self, Block, Command, agrees, blocks};
 use crate::root;

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
+use crocodile_pear_demo::postgres::{Failure, Postgres};
 use crocodile_pear_stage::within;
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crocodile_pear_gateway::demo::postgres::Postgres;
+use crocodile_pear_demo::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::postgres;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crocodile_pear_gateway::demo::postgres::programs;
+use crocodile_pear_demo::postgres::programs;
 
 use crate::stage::gateway::Gateway;
 use crate::stage::until;

@@ -14,7 +14,7 @@ mod outage;
 mod rows;
 use crocodile_pear_stage as stage;
 
-use crocodile_pear_gateway::demo::postgres::{Failure, Postgres};
+use crocodile_pear_demo::postgres::{Failure, Postgres};
 
 /// A PostgreSQL of the test's own; nothing, where none is installed.
 fn postgres(settings: &[&str]) -> Option<Postgres> {

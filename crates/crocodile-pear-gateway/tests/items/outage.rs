@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crocodile_pear_gateway::demo::postgres::{Postgres, free_port};
+use crocodile_pear_demo::postgres::{Postgres, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::postgres;

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crocodile_pear_gateway::demo::postgres::Postgres;
+use crocodile_pear_demo::postgres::Postgres;
 
 use crate::postgres;
 use crate::stage::scene::Scene;

@@ -9,12 +9,12 @@ use clap::Args;
 use crate::cli::file::compile;
 use crate::cli::run;
 use crate::config;
-use crate::demo::postgres::{Failure, Postgres, Reach};
 use crate::gateway::live::Live;
 use crate::layers::Setting;
 use crate::net::address::Address;
 use crate::observe::log;
 use crate::shared::events::trigger::Trigger;
+use crocodile_pear_demo::postgres::{Failure, Postgres, Reach};
 
 const CONFIG: &str = include_str!("../../../../../examples/items/items.yaml");
 const SCHEMA: &str = include_str!("../../../../../examples/items/items.sql");

@@ -496,3 +496,19 @@ async fn a_large_answer_is_the_same_whoever_compresses_it() {
         }
     }
 }
+
+/// The thesis: 16,563 bytes with gzip.
+#[tokio::test]
+async fn fifty_users_are_no_larger_compressed_than_in_the_thesis() {
+    let users = crocodile_pear_demo::fifty_users().await;
+    let on = crocodile_pear::config::spec::defaults::<Compress>();
+    let compressor = on.ready(&mut Problems::default()).expect("on");
+    for (coding, most) in [("gzip", 16_563), ("deflate", 16_563), ("br", 16_563), ("zstd", 16_000)] {
+        let mut response = http::Response::new(Body::Bytes(users.clone()));
+        response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+        let accepted = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(coding))]);
+        assert!(compressor.code(&mut response, &accepted, None).is_none(), "the body is complete");
+        let size = response.body().length().expect("bytes") as usize;
+        assert!(size <= most, "{coding}: {size}");
+    }
+}

@@ -11,9 +11,9 @@ use crocodile_pear::cache::{Entry, Key, Mark, Purge, PurgeMode, SharedBody, Tags
 use http::{HeaderMap, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::demo::postgres::free_port;
 use crate::runtime::tasks::Background;
 use crate::shared::redis_tier::*;
+use crocodile_pear_demo::postgres::free_port;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);

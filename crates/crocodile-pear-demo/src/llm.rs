@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use super::reply::{self, Reply};
+use crate::reply::{self, Reply};
 
 /// The largest request.
 const MOST: usize = 1 << 20;

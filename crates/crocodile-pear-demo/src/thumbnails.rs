@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::picture;
-use super::reply::{self, Reply};
+use crate::picture;
+use crate::reply::{self, Reply};
 
 const THUMBNAILS: usize = 60;
 

@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 
-use super::query::parameter;
-use super::reply::{self, Reply};
+use crate::query::parameter;
+use crate::reply::{self, Reply};
 
 struct City {
     id: u32,

@@ -18,7 +18,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -31,7 +33,7 @@ use reply::Reply;
 use streamflow::Streamflow;
 use thumbnails::Thumbnails;
 
-/// What can be set of the example upstreams.
+/// The settings of the example upstreams.
 #[derive(Clone, Copy, Debug)]
 pub struct Demo {
     /// How long every answer waits, unless its request says `?latency=MS` or `?latency=none`.
@@ -43,6 +45,14 @@ pub struct Demo {
 impl Default for Demo {
     fn default() -> Self {
         Self { latency: Duration::ZERO, cases: streamflow::CASES }
+    }
+}
+
+/// The first fifty users as JSON, as `/users/api/users` answers: 55,205 bytes, as in the thesis.
+pub async fn fifty_users() -> Bytes {
+    match users::list(None).into_body().collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(never) => match never {},
     }
 }
 

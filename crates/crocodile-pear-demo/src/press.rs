@@ -1,6 +1,6 @@
 //! An RSS feed with as many items as one asks for.
 
-use super::reply::{self, Reply};
+use crate::reply::{self, Reply};
 
 /// Items: more make no other point.
 const MOST: usize = 1000;

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 
-use super::reply::{self, Reply};
+use crate::reply::{self, Reply};
 
 /// What an echo holds at most of a request's body.
 const ECHO: usize = 1 << 20;

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 
-use super::prose::{choose, fill, mix, prose};
-use super::reply::{self, Reply};
+use crate::prose::{choose, fill, mix, prose};
+use crate::reply::{self, Reply};
 
 /// The inbox of the thesis.
 pub const CASES: usize = 156;

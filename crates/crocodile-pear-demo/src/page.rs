@@ -1,6 +1,6 @@
 //! The page that shows sixty pictures both ways: a request for each, and one for all.
 
-use super::reply::{self, Reply};
+use crate::reply::{self, Reply};
 
 /// The page's own files.
 pub fn find(name: &str) -> Option<Reply> {
