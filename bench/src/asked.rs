@@ -1,4 +1,4 @@
-//! What is asked of a gateway.
+//! Requests to a gateway.
 
 use crate::expected::Expected;
 use crate::upstream;

@@ -1,4 +1,4 @@
-//! What a call costs, and an item: CPU of the gateway for one request of a client, in requests that nginx proxies.
+//! The cost of a call, and of an item: CPU of the gateway for one request of a client, in requests that nginx proxies.
 //! Gateways of others do what they can of it, in the same rounds.
 
 mod entrant;

@@ -13,7 +13,7 @@ use crate::Result;
 const HEAD: usize = 64 << 10;
 const FIELDS: usize = 64;
 
-/// One answer, as it came.
+/// An answer, as it came.
 pub struct Answer {
     pub status: u16,
     /// Bytes of the head, with its empty line.
@@ -28,7 +28,7 @@ pub struct Answer {
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
-    /// What of `received` has been handed out.
+    /// The bytes of `received` that have been handed out.
     taken: usize,
 }
 

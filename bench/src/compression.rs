@@ -23,10 +23,10 @@ const BLOCK: usize = 32 << 20;
 /// How the upstream writes, and the client reads.
 const CHUNK: usize = 64 << 10;
 
-/// What source D streamed, in MB.
+/// The size that source D streamed, in MB.
 const FULL: u64 = 1_125;
 
-/// What a line of 1 Gbit/s carries in a second.
+/// The bytes that a line of 1 Gbit/s carries in a second.
 const LINE: f64 = 125e6;
 
 /// Small requests whose slowest hundredth is told, and the pause between them.
@@ -47,7 +47,7 @@ const HEADINGS: [&str; 11] = [
     "beside it",
 ];
 
-/// What is asked for, and how the gateway is told to make it.
+/// The requests, and the configurations of the gateway for them.
 const CODINGS: [(&str, &str, &str); 8] = [
     ("none", "identity", "off"),
     ("gzip 1", "gzip", "{ codings: [gzip], gzip: 1 }"),
@@ -67,7 +67,7 @@ pub struct Options {
     /// How many MB of rows
     #[arg(long, default_value_t = 200)]
     megabytes: u64,
-    /// As many as source D: 1,125 MB
+    /// Stream as much as source D: 1,125 MB
     #[arg(long)]
     full: bool,
     /// Print the table as Markdown
@@ -150,7 +150,7 @@ async fn download(address: SocketAddr, asked: &str, most: f64) -> Result<u64> {
     }
 }
 
-/// What ninety-nine in a hundred small requests take at most, one at a time.
+/// The longest time of ninety-nine in a hundred small requests, one at a time.
 async fn small(address: SocketAddr) -> Result<Duration> {
     let request = format!("GET /proxy HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut connection = Connection::open(address).await?;

@@ -41,7 +41,7 @@ pub struct Options {
     markdown: bool,
 }
 
-/// What is asked of the gateway.
+/// A request to the gateway.
 #[derive(Clone, Copy)]
 enum Shape {
     Bare,

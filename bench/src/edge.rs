@@ -38,7 +38,7 @@ pub struct Options {
 const HEADINGS: [&str; 7] =
     ["", "requests", "crocodile-pear µs", "nginx µs", "of nginx", "p99 crocodile-pear ms", "p99 nginx ms"];
 
-/// One thing that both are asked for.
+/// A request that both get.
 struct Case {
     name: &'static str,
     target: &'static str,
@@ -47,7 +47,7 @@ struct Case {
     connections: usize,
 }
 
-/// What a case cost in a round.
+/// The cost of a case in a round.
 #[derive(Clone, Copy)]
 struct Cost {
     micros: f64,
@@ -146,7 +146,7 @@ fn median(mut costs: Vec<Cost>) -> Cost {
     Cost { micros: costs[costs.len() / 2].micros, p99: p99(&costs) }
 }
 
-/// What clients notice of a mirror whose server never answers, and what it needs.
+/// The effect of a mirror whose server never answers on clients, and its memory.
 async fn mirror(binary: &Path, up: SocketAddr, requests: usize, rounds: usize) -> Result<()> {
     // Takes connections and reads nothing.
     let hangs = std::net::TcpListener::bind("127.0.0.1:0")?;

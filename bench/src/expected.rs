@@ -1,4 +1,4 @@
-//! What an answer's body must be.
+//! The expected body of an answer.
 
 use serde_json::Value;
 

@@ -25,7 +25,7 @@ pub struct Options {
     /// Milliseconds until an answer
     #[arg(long)]
     hold: u64,
-    /// What is spoken
+    /// The version of HTTP
     #[arg(long, value_enum, default_value_t = Version::Http1)]
     version: Version,
 }

@@ -14,7 +14,7 @@ use crate::expected::Expected;
 /// An answer later than this ends the run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is asked, of whom, and how often.
+/// The load: a request, a server, and a number of repetitions.
 pub struct Load {
     pub address: SocketAddr,
     /// The bytes of one request.
@@ -29,7 +29,7 @@ pub struct Load {
 /// How it went. Every answer was right, or there would be none.
 pub struct Pace {
     pub took: Duration,
-    /// One for each request, sorted.
+    /// The latency of each request, sorted.
     pub latencies: Vec<Duration>,
 }
 

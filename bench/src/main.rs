@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What goes wrong in a bench is told to the person who runs it, and ends the run.
+/// The result of a bench. An error is shown to the person who runs it, and ends the run.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[derive(Parser)]
@@ -50,11 +50,11 @@ enum Bench {
     Wire(wire::Options),
     /// The thesis's inbox: every link followed by the client, and one request through the gateway
     Streamflow(streamflow::Options),
-    /// What checking, selecting and merging cost on the bytes and by the expression engine
+    /// The cost of checking, selecting and merging on the bytes and by the expression engine
     Shape(shape::Options),
-    /// What a call costs, and an item, in requests that nginx proxies, beside the bound of each
+    /// The cost of a call, and of an item, in requests that nginx proxies, beside the bound of each
     Calls(calls::Options),
-    /// What a list and a hundred followed links cost: CPU of the gateway for one request of a client
+    /// The cost of a list and a hundred followed links: CPU of the gateway for one request of a client
     Details(details::Options),
     /// Time, size, CPU and memory of a large streamed answer, without compression and with each
     Compression(compression::Options),

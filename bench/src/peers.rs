@@ -14,7 +14,7 @@ use crate::product;
 /// Where Debian puts it; not on everybody's PATH.
 const NGINX: [&str; 2] = ["nginx", "/usr/sbin/nginx"];
 
-/// One for each core of the machine that the design's tables come from.
+/// A worker for each core of the machine that the design's tables come from.
 const WORKERS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,7 +46,7 @@ impl Peer {
         }
     }
 
-    /// What the report says of it, so that its row can be judged.
+    /// The report's note on the peer, so that its row can be judged.
     pub fn describe(self) -> Option<String> {
         match self {
             Self::CrocodilePear => None,
@@ -130,7 +130,7 @@ fn run(told: impl FnOnce(SocketAddr, &Path) -> String) -> Result<Process> {
     Process::start(command, address, folder).map_err(|error| format!("nginx: {error}").into())
 }
 
-/// As one would set it up to be fast: a worker for each core, kept connections on both sides, no log.
+/// The settings of a fast setup: a worker for each core, kept connections on both sides, no log.
 fn settings(listen: SocketAddr, upstream: SocketAddr, folder: &Path) -> String {
     let folder = folder.display();
     format!(

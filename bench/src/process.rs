@@ -110,7 +110,7 @@ pub fn cpu(id: u32) -> Result<Duration> {
     Ok(TICK * ticks)
 }
 
-/// What a process has at a moment.
+/// The resources of a process at a moment.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub threads: u64,

@@ -39,7 +39,7 @@ pub fn demo(binary: &Path) -> Result<Process> {
         .map_err(|error| format!("{}: {error}", binary.display()).into())
 }
 
-/// What the table measures: a proxy, a merge of three, a concatenation of ten.
+/// The configuration for the table: a proxy, a merge of three, a concatenation of ten.
 pub fn shapes(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(
         "\
@@ -60,7 +60,7 @@ endpoints:
     )
 }
 
-/// What an edge gateway does: a proxy, one before which a service is asked, and files.
+/// The configuration of an edge gateway: a proxy, one before which a service is asked, and files.
 pub fn edge(listen: SocketAddr, upstream: SocketAddr, service: SocketAddr, files: &Path) -> String {
     format!(
         "\
@@ -146,7 +146,7 @@ endpoints:
     )
 }
 
-/// What `calls` measures: one call, several, and what may be done with the hundred items of a list.
+/// The configuration for `calls`: one call, several, and the ways to treat the hundred items of a list.
 pub fn calls(listen: SocketAddr, upstream: SocketAddr) -> String {
     let list = |name: &str, steps: &str| {
         let end = "{concatenate: {as: json, body_only: true}}";
@@ -190,7 +190,7 @@ endpoints:
     )
 }
 
-/// What is measured on the wire: users one by one, and as many as the query names.
+/// The configuration for the bytes on the wire: users one by one, and as many as the query names.
 pub fn users(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(
         "\
@@ -206,7 +206,7 @@ endpoints:
     )
 }
 
-/// What the reverse C10K experiment asks: two calls to each of three servers, merged.
+/// The configuration of the reverse C10K experiment: two calls to each of three servers, merged.
 pub fn mashup(listen: SocketAddr, servers: &[SocketAddr]) -> String {
     let upstream = |(number, address): (usize, &SocketAddr)| format!("  up{number}: 'http://{address}'\n");
     let upstreams: String = servers.iter().enumerate().map(upstream).collect();
@@ -305,7 +305,7 @@ endpoints:
     )
 }
 
-/// One of the five, kept until a trigger says that the row has changed; and an answer that is kept without a database.
+/// A cached read whose entry is kept until a trigger says that the row has changed; and an answer that is cached without a database.
 pub fn cached(listen: SocketAddr, admin: SocketAddr, url: &str, connections: u32) -> String {
     format!(
         "\

@@ -48,13 +48,13 @@ pub struct Options {
     markdown: bool,
 }
 
-/// One row: so many clients, one after each gap.
+/// A row: so many clients, one after each gap.
 struct Arrivals {
     clients: u32,
     gap: Duration,
 }
 
-/// What came of it.
+/// The result of a row.
 struct Row {
     failures: u32,
     /// Requests that waited at the same time.
@@ -62,7 +62,7 @@ struct Row {
     /// Beyond the time of a call, sorted.
     late: Vec<Duration>,
     peak: Sample,
-    /// Of one call.
+    /// The CPU time of a call.
     cpu: f64,
 }
 
@@ -105,7 +105,7 @@ pub async fn run(options: Options) -> Result<()> {
     Ok(())
 }
 
-/// What others have measured.
+/// Measurements of others.
 const BESIDE: [&str; 4] = [
     "",
     "The source (Liu & Deters, 2009), 3 x 2 calls of 5 s: 8,400 calls at once at 3 ms, unstable at 2 ms; WSO2 Mashup Server: overloaded below 300.",

@@ -14,7 +14,7 @@ use crate::report::say;
 
 #[derive(Args)]
 pub struct Options {
-    /// What to ask for, as http://HOST:PORT/PATH
+    /// The URL to ask for, as http://HOST:PORT/PATH
     #[arg(long)]
     url: String,
     /// A file with the body that every answer must have

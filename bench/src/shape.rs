@@ -1,4 +1,4 @@
-//! What it costs to check a body, to take its fields and to merge bodies: on the bytes, and by the expression engine.
+//! The cost of checking a body, taking its fields and merging bodies: on the bytes, and by the expression engine.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -114,7 +114,7 @@ async fn inbox(cases: usize, binary: &Path, options: &Options, sheet: &mut Sheet
     ))
 }
 
-/// One request to the gateway.
+/// A request to the gateway.
 struct Round {
     first: f64,
     wall: f64,

@@ -39,7 +39,7 @@ pub struct Options {
     markdown: bool,
 }
 
-/// One round of one peer.
+/// A round of one peer.
 struct Sample {
     /// Microseconds of CPU for one request.
     cpu: f64,

@@ -15,7 +15,7 @@ use crate::report::{Sheet, Style, say};
 
 const USERS: usize = 10;
 
-/// What a program sends, and what a browser of the thesis's time does (Chrome 40).
+/// The header fields of a program, and of a browser of the thesis's time (Chrome 40).
 const CLIENTS: [(&str, &str); 2] = [
     ("plain client", "Accept: */*\r\n"),
     (

@@ -1,4 +1,4 @@
-//! Who runs: the gateway, and whoever else is installed.
+//! The entrants: the gateway, and other programs that are installed.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Who {
         }
     }
 
-    /// What it is asked for the row, if it can do that.
+    /// The request for the row, if the entrant can serve it.
     pub fn question(self, row: &Row, host: &str) -> Option<Question> {
         match self {
             Self::Nginx if row.target != ROWS[0].target => None,

@@ -22,7 +22,7 @@ pub const KRAKEND: Other = Other {
     question,
 };
 
-/// As one would set it up to be fast. The picked city stays within its address: `allow` is cheaper than moving it.
+/// The configuration of a fast setup. The picked city stays within its address: `allow` is cheaper than moving it.
 fn configure(listen: SocketAddr, upstream: SocketAddr) -> String {
     let host = format!("http://{upstream}");
     let call = |path: &str, told: Value| merged(json!({"host": [host], "url_pattern": path}), told);

@@ -12,18 +12,18 @@ pub struct Other {
     pub program: &'static str,
     /// Makes it print its version, on the first line.
     pub version: &'static str,
-    /// What one installs where it is missing.
+    /// The package to install if it is missing.
     pub install: &'static str,
-    /// What the report says of how it is set up.
+    /// The report's note on its setup.
     pub setup: &'static str,
-    /// What stands before the name of its configuration file.
+    /// The arguments before the name of its configuration file.
     pub arguments: &'static [&'static str],
     pub environment: &'static [(&'static str, &'static str)],
     /// The name of that file.
     pub file: &'static str,
-    /// What stands in it, with the address to listen on and that of the upstream.
+    /// The configuration, for the address to listen on and that of the upstream.
     pub configure: fn(SocketAddr, SocketAddr) -> String,
-    /// What is asked for the row with this target, with the host; `None` if it cannot do that.
+    /// The request for the row with this target, with the host; `None` if it cannot be served.
     pub question: fn(&str, &str) -> Option<Question>,
 }
 
@@ -34,7 +34,7 @@ pub struct Question {
 }
 
 impl Other {
-    /// What it says of itself, if it is installed.
+    /// The version, if it is installed.
     pub fn installed(&self) -> Option<String> {
         let told = Command::new(self.program).arg(self.version).output().ok()?;
         let told = String::from_utf8_lossy(&told.stdout).trim().to_owned();

@@ -74,7 +74,7 @@ impl Page {
         sheet
     }
 
-    /// One line: our figure, and those of the others for this row.
+    /// A line: our figure, and those of the others for this row.
     fn line(&self, name: &str, own: Option<f64>, bound: Option<f64>, row: Option<&Row>) -> Vec<String> {
         let empty = String::new;
         let mut cells = vec![

@@ -1,4 +1,4 @@
-//! What is asked, what it may cost, and the upstream that it is asked of.
+//! The rows: requests, their bounds, and the upstream.
 
 use std::net::SocketAddr;
 
@@ -14,11 +14,11 @@ pub const ITEMS: usize = 100;
 /// Bytes of a detail, as of what is proxied.
 const SIZE: usize = upstream::SIZE;
 
-/// One row of the table.
+/// A row of the table.
 pub struct Row {
     pub name: &'static str,
     pub target: &'static str,
-    /// What it may cost, in proxied requests of nginx.
+    /// The bound, in proxied requests of nginx.
     pub bound: Option<f64>,
     pub expected: fn() -> Expected,
 }

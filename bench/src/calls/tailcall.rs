@@ -26,7 +26,7 @@ pub const TAILCALL: Other = Other {
 /// The fields of a whole detail.
 const WHOLE: &str = "id text links { rel href } value";
 
-/// As one would set it up to be fast: workers for all cores, which is what it does by itself, and enough kept connections.
+/// The configuration of a fast setup: workers for all cores, which is its default, and enough kept connections.
 fn configure(listen: SocketAddr, upstream: SocketAddr) -> String {
     let (host, port) = (listen.ip(), listen.port());
     format!(

@@ -3,7 +3,7 @@
 use super::upstream::{ITEMS, field, item, text};
 use crate::client::Answer;
 
-/// What the environment gives to one of the fifteen.
+/// The environment of one of the fifteen.
 pub const TOKEN: &str = "t{0}k";
 
 /// Which of the fifteen.

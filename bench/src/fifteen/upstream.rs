@@ -11,7 +11,7 @@ use tokio::task::LocalSet;
 
 use crate::Result;
 
-/// Of `/list/N`.
+/// The number of items of `/list/N`.
 pub const ITEMS: u64 = 12;
 
 /// How long the stream of `/rests/N` is silent.
@@ -43,7 +43,7 @@ pub fn item(n: u64) -> String {
     format!(r#"{{"n":{n},"text":"{}"}}"#, text(n))
 }
 
-/// What the gateway asked.
+/// A request of the gateway.
 struct Asked {
     method: String,
     target: String,

@@ -1,4 +1,4 @@
-//! What is measured, and under how many clients.
+//! The cases, and their numbers of clients.
 
 use std::time::Duration;
 

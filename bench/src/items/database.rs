@@ -8,7 +8,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::Result;
 use crate::process;
 
-/// As the source has it; `create` and `delete` leave these rows alone.
+/// The schema of the source; `create` and `delete` leave these rows alone.
 const SCHEMA: &str = "create table items (id integer generated always as identity primary key, value boolean not null);
 insert into items (value) select n % 2 = 0 from generate_series(1, 1000) n;";
 
@@ -23,7 +23,7 @@ pub struct Database {
     client: Client,
 }
 
-/// What the table has, and how often something was written to it.
+/// The contents of the table, and the number of writes.
 pub struct State {
     rows: i64,
     sum: i64,
@@ -75,7 +75,7 @@ impl Database {
         process::cpu(self.server.id())
     }
 
-    /// What the list answers, to the byte.
+    /// The answer of the list, to the byte.
     pub fn page(&self) -> Vec<u8> {
         let row = |id: u32| format!("{{\"id\":{id},\"value\":{}}}", id.is_multiple_of(2));
         format!("[{}]", (1..=PAGE).map(row).collect::<Vec<_>>().join(",")).into_bytes()
@@ -106,7 +106,7 @@ impl Database {
         }
     }
 
-    /// What one must know of it to judge the figures.
+    /// The facts that one must know to judge the figures.
     pub async fn notes(&self) -> Result<Vec<String>> {
         let row = self
             .client

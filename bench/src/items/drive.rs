@@ -45,7 +45,7 @@ pub struct Drive {
     pub work: Work,
     /// Where the items are.
     pub path: &'static str,
-    /// What a list answers.
+    /// The answer of a list.
     pub page: Vec<u8>,
     /// How many clients there are, for who watches.
     pub gauge: Arc<AtomicU64>,
@@ -53,7 +53,7 @@ pub struct Drive {
 
 pub struct Outcome {
     pub took: Duration,
-    /// Of each call that was answered as it should be, sorted.
+    /// The latency of each call that was answered as it should be, sorted.
     pub latencies: Vec<Duration>,
     pub failed: u64,
     /// The first failure.

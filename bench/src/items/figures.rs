@@ -1,4 +1,4 @@
-//! What was asked for, and everything that was measured.
+//! The settings of a run, and all measurements.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -63,7 +63,7 @@ pub struct Open {
     pub outcome: Outcome,
 }
 
-/// What one server did.
+/// The figures of one server.
 pub struct Figures {
     pub server: Server,
     pub closed: Vec<Closed>,

@@ -15,7 +15,7 @@ use crate::process::{Folder, Process, free_address};
 
 pub struct Prometheus(Process);
 
-/// What is drawn: a title, a unit, a query.
+/// The pictures: a title, a unit, a query.
 const SERIES: [(&str, &str, &str); 5] = [
     ("requests", "1/s", "sum(rate(http_server_request_duration_seconds_count[3s]))"),
     (

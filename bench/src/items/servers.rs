@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// What is started: built beside the bench, where it stays for the next run.
+    /// The program to start: built beside the bench, where it stays for the next run.
     pub fn prepare(self, binary: &Path) -> Result<PathBuf> {
         match self {
             Self::CrocodilePear => Ok(binary.to_owned()),

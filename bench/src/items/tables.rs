@@ -1,4 +1,4 @@
-//! What was measured as tables of Markdown and as pictures, and what of it was wanted.
+//! The measurements as tables of Markdown and as pictures, beside the wanted figures.
 
 use std::fmt::Write;
 
@@ -167,7 +167,7 @@ fn compared(report: &Report) -> String {
     sheet.text(Style::Markdown)
 }
 
-/// What the experiment should show, line by line.
+/// The wanted figures, line by line.
 fn wanted(report: &Report) -> String {
     let mut sheet = Sheet::new(1, ["of the gateway", "measured", "wanted", ""]);
     let mut add = |what: &str, measured: f64, bound: f64, least: bool| {

@@ -14,7 +14,7 @@ use crate::process;
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What there was at the most.
+/// The maxima of a run.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     /// Threads of the server, with those of its children.
@@ -135,7 +135,7 @@ impl Shared {
     }
 }
 
-/// Of all cores, as the kernel counts it; this thread is not in it.
+/// The run queue of all cores, as the kernel counts it; this thread is not in it.
 fn running() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let running: u64 = text.lines().find_map(|line| line.strip_prefix("procs_running ")?.trim().parse().ok())?;

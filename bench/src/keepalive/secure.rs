@@ -25,7 +25,7 @@ pub enum Tls {
 }
 
 impl Tls {
-    /// As the configuration has it.
+    /// The version as the configuration has it.
     pub fn version(self) -> &'static str {
         match self {
             Tls::V12 => "1.2",

@@ -15,10 +15,10 @@ use tokio::net::unix::pipe;
 use crate::Result;
 use crate::process::{self, Folder};
 
-/// What it is called: Debian's package first.
+/// The names of the program: Debian's package first.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
-/// It reads commands from descriptor 3 and writes to 4, and has nothing else to read or to say.
+/// The descriptors of the browser: it reads commands from 3 and writes to 4.
 const PLUMBING: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
 const FLAGS: [&str; 10] = [
@@ -52,13 +52,13 @@ pub fn find(named: Option<PathBuf>) -> Result<PathBuf> {
         .ok_or_else(|| format!("no browser is on the PATH ({}); {how}", NAMES.join(", ")).into())
 }
 
-/// One page of a browser.
+/// A page of a browser.
 pub struct Chromium {
-    /// What it says it is.
+    /// The version of the browser.
     pub version: String,
     commands: pipe::Sender,
     messages: BufReader<pipe::Receiver>,
-    /// What came while an answer was awaited.
+    /// Events that came while an answer was awaited.
     events: VecDeque<Value>,
     latest: u64,
     session: Value,
@@ -135,7 +135,7 @@ impl Chromium {
         }
     }
 
-    /// What happens next on the page.
+    /// The next event on the page.
     pub async fn event(&mut self) -> Result<Value> {
         match self.events.pop_front() {
             Some(event) => Ok(event),

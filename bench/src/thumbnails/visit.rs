@@ -1,4 +1,4 @@
-//! One load of the gallery: when each picture was there by the page's own clock, and what the network says of it.
+//! A load of the gallery: when each picture was there by the page's own clock, and the network's record of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ pub struct Visit {
     pub one: Way,
 }
 
-/// One way to load the pictures.
+/// A way to load the pictures.
 #[derive(Default)]
 pub struct Way {
     /// By their numbers.
@@ -160,7 +160,7 @@ impl Network {
         self.requests.values().filter(|(_, request)| request.to == 0.0).count()
     }
 
-    /// Those whose address has this in it.
+    /// The requests whose address has this in it.
     fn take(&mut self, part: &str) -> Vec<Request> {
         let taken = self.requests.extract_if(|_, (url, _)| url.contains(part));
         taken.map(|(_, (_, request))| request).collect()

@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// One request on its own connection; the whole answer as text.
+    /// Sends a request on its own connection. Returns the whole answer as text.
     async fn ask(request: &str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");

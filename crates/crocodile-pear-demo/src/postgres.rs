@@ -28,7 +28,7 @@ const USER: &str = "postgres";
 pub enum Failure {
     /// No server is installed.
     Missing,
-    /// It does not start.
+    /// The server does not start.
     Failed(String),
 }
 
@@ -38,7 +38,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Who can connect.
+/// The reach of the server: who can connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Every user of this machine, at a port of 127.0.0.1.
@@ -222,7 +222,7 @@ pub fn programs() -> Option<PathBuf> {
 /// A program that runs as somebody else than root, who may not start it.
 ///
 /// # Errors
-/// As [`other`].
+/// The errors of [`other`].
 pub fn own(program: &Path) -> io::Result<Command> {
     let mut command = Command::new(program);
     if let Some((user, group)) = other()? {

@@ -15,7 +15,7 @@ const URGENT: usize = 60;
 const IN_LIST: usize = 900;
 const PRIORITIES: usize = 293;
 
-/// What all identities begin with; the number of the case follows, in hexadecimal.
+/// The beginning of all identities; the number of the case follows, in hexadecimal.
 const IDENTITY: &str = "b35873ba-4007-40ac-9936-975eab38395a-";
 
 const LEVELS: [(&str, &str); 4] = [("p1", "Urgent"), ("p2", "High"), ("p3", "Normal"), ("p4", "Low")];
@@ -186,7 +186,7 @@ mod tests {
         serde_json::from_slice(bytes).expect("JSON")
     }
 
-    /// What a client without a gateway does: every link, every time. Returns requests and bytes.
+    /// Walks as a client without a gateway: every link, every time. Returns requests and bytes.
     fn walk(streamflow: &Streamflow) -> (usize, usize) {
         let inbox = read(&streamflow.inbox);
         let (mut requests, mut bytes) = (1, streamflow.inbox.len());

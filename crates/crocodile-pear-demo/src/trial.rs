@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::reply::{self, Reply};
 
-/// What an echo holds at most of a request's body.
+/// The maximum of a request's body that an echo holds.
 const ECHO: usize = 1 << 20;
 
 /// The size of a blob's chunks, each with the same bytes.

@@ -13,13 +13,13 @@ const LAST: [&str; 13] =
     ["Berg", "Dahl", "Ek", "Falk", "Gran", "Holm", "Lind", "Lund", "Nord", "Sand", "Sjo", "Strand", "Vik"];
 const CITIES: [&str; 7] = ["Copenhagen", "Goteborg", "Helsingborg", "Kalmar", "Lund", "Malmo", "Ystad"];
 
-/// One user, if there is one of that number.
+/// A user, if there is one of that number.
 pub fn one(id: &str) -> Option<Reply> {
     let id = id.parse().ok().filter(|id| (1..=USERS).contains(id))?;
     Some(reply::json(short(id)))
 }
 
-/// Those of `ids=1,2,3`, as they are alone. Otherwise the first users, as many as `limit` says (fifty), each with more
+/// The users of `ids=1,2,3`, as they are alone. Otherwise the first users, as many as `limit` says (fifty), each with more
 /// fields than it has alone.
 pub fn list(query: Option<&str>) -> Reply {
     if let Some(ids) = parameter(query, "ids") {

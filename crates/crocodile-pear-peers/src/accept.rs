@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Who listens. It ends with the process: nobody knows its port once the test is over.
+/// A listener. It ends with the process: nobody knows its port once the test is over.
 #[derive(Clone)]
 pub struct Accepting {
     pub address: SocketAddr,

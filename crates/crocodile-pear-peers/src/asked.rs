@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 /// A call, names of its fields in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// As it came, up to the empty line and with it.
+    /// The head as it came, up to the empty line and with it.
     pub head: String,
     pub method: String,
     pub target: String,

@@ -87,7 +87,7 @@ pub fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// What a configuration offers by ALPN.
+/// Sets the protocols that a configuration offers by ALPN.
 pub fn offering(mut config: rustls::ServerConfig, protocols: &[&str]) -> rustls::ServerConfig {
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     config

@@ -17,14 +17,14 @@ use crate::http2::{self, converse};
 use crate::served::Served;
 use crate::shop::answer;
 
-/// What a server does with connections.
+/// The manner in which a server treats connections.
 #[derive(Clone)]
 pub enum Manner {
-    /// It speaks TLS, and the protocol that was chosen.
+    /// TLS, and the protocol that was chosen.
     Secure(Arc<ServerConfig>),
-    /// It accepts, and says nothing.
+    /// The server accepts, and says nothing.
     Silent,
-    /// It speaks HTTP/1.1 in the clear.
+    /// HTTP/1.1 in the clear.
     Clear,
 }
 

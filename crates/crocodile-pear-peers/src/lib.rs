@@ -1,6 +1,6 @@
 //! The other end of a socket in tests: servers that do what a test says, and authorities that sign for them.
 //!
-//! It knows nothing of the project: the library's tests stand on it too, and need not build the gateway for it.
+//! The crate knows nothing of the project: the library's tests stand on it too, and need not build the gateway for it.
 
 // A test may panic where something unexpected happens, and prints what a server could not read.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
@@ -17,5 +17,5 @@ pub mod shop;
 
 use std::time::Duration;
 
-/// Nothing in a test takes this long. A test that waits for it has failed.
+/// The bound of all waiting in tests. A test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::asked::Asked;
 use crate::served::{ANY, Served, bind};
 
-/// What a server does, and what it has seen.
+/// The behaviour of a server, and the requests that it has seen.
 #[derive(Default)]
 pub struct Mood {
     /// Requests that arrived whole.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::accept::Accepting;
 pub use crate::asked::Asked;
 
-/// It ends with the process.
+/// A server that ends with the process.
 pub struct Shop {
     pub address: SocketAddr,
     calls: Arc<AtomicUsize>,
@@ -54,7 +54,7 @@ pub fn close() -> io::Result<()> {
     Err(io::ErrorKind::ConnectionAborted.into())
 }
 
-/// Who waits at it goes on once it is open.
+/// A gate: waiters go on once it is open.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::PATIENCE;
 
-/// One connection of a client.
+/// A connection of a client.
 pub struct Client {
     stream: TcpStream,
     held: Vec<u8>,
@@ -29,7 +29,7 @@ impl Head {
     }
 }
 
-/// What comes of a body.
+/// A piece of a body.
 #[derive(Debug)]
 pub enum Piece {
     /// A chunk, or as much as is there of a body that is not divided.

@@ -13,7 +13,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Nothing, where none is installed.
+    /// `None` where PostgreSQL is not installed.
     pub fn start() -> Option<Self> {
         Self::with(&[])
     }

@@ -77,7 +77,7 @@ impl Frame {
     }
 }
 
-/// One connection.
+/// A connection.
 pub struct Raw(pub TcpStream);
 
 impl Raw {

@@ -50,7 +50,7 @@ impl Scene {
         get(&mut self.client, target, fields)
     }
 
-    /// What operators are told there.
+    /// The answer of the operators' listener.
     pub fn admin(&self, target: &str) -> String {
         let fields = format!("host: {}\r\n", self.admin);
         let page = get(&mut Client::connect(self.admin).unwrap(), target, &fields);

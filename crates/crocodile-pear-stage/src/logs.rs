@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::gateway::Gateway;
 use crate::{PATIENCE, found};
 
-/// What is served.
+/// The configuration.
 pub const SERVED: &str = "
 endpoints:
   GET /hello/{name}: { pipeline: [{ respond: { body: '\"hello\"' } }] }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use crate::pause;
 
-/// What becomes of a question.
+/// The answer of the server to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// It is answered with these addresses, for a second.
+    /// These addresses, for a second.
     Addresses(Vec<IpAddr>),
     /// Nobody answers.
     Silence,
-    /// It is answered with this code: 2 is a failure of the server, 3 says that there is no such name, 5 refuses.
+    /// This code: 2 is a failure of the server, 3 says that there is no such name, 5 refuses.
     Code(u8),
-    /// It is answered with bytes that mean nothing.
+    /// Bytes that mean nothing.
     Garbage,
     /// The answer says that it is too long, and nobody answers over TCP.
     Truncated,

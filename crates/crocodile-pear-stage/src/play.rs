@@ -61,7 +61,7 @@ impl Scene {
         Ok(Scene { gates, upstreams, gateway, file, clients: HashMap::new(), latest: String::new() })
     }
 
-    /// What was wrong, with all that helps to find out why.
+    /// The fault, with all that helps to find out why.
     fn told(&self, line: u32, wrong: &str) -> String {
         let faults: Vec<String> = self.upstreams.values().flat_map(Upstream::faults).collect();
         let said = self.gateway.said();

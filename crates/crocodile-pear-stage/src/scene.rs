@@ -75,7 +75,7 @@ fn write(file: &Path, config: &str) {
     fs::write(file, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
 }
 
-/// One connection of a client that asks one thing after the other.
+/// A connection of a client that sends one request after the other.
 pub struct Client(client::Client);
 
 /// A whole answer, whose body is text.

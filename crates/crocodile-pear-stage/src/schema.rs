@@ -1,9 +1,9 @@
-//! As much of JSON Schema (draft 2020-12) as the gateway's schema uses. A whole validator would bring in more crates
+//! The part of JSON Schema (draft 2020-12) that the gateway's schema uses. A whole validator would bring in more crates
 //! than the gateway itself.
 
 use serde_json::Value;
 
-/// What notes about a value say, and nothing forbid.
+/// Keywords that describe a value, and forbid nothing.
 const NOTES: [&str; 8] =
     ["$schema", "$defs", "title", "description", "default", "examples", "contentMediaType", "additionalProperties"];
 

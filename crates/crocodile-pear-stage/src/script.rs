@@ -1,4 +1,4 @@
-//! What a scenario file says.
+//! The format of a scenario file.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crocodile_pear_gateway::config::{self, Colour, Format};
 spec! {
     /// A promise: a gateway, upstreams that play their parts, what clients send, and what everyone must receive.
     pub struct Scenario {
-        /// What the file's name cannot say.
+        /// Facts that the file's name cannot say.
         pub about: Option<String>,
         /// The gateway's configuration without `listen`; `${NAME}` is the address of the upstream `name`.
         /// `${NOBODY}` refuses connections, and `${FULL}` never takes one.
@@ -20,11 +20,11 @@ spec! {
         pub files: Option<Entries<String>>,
         /// Variables of the gateway's environment.
         pub environment: Option<Entries<String>>,
-        /// What upstreams answer, by name and path.
+        /// The answers of upstreams, by name and path.
         pub upstreams: Option<Entries<Entries<Acts>>>,
-        /// What happens, in order.
+        /// The events, in order.
         pub requests: Vec<Located<Step>>,
-        /// What each upstream must have been asked, in any order, and nothing else.
+        /// The requests that each upstream must have received, in any order, and nothing else.
         pub received: Option<Entries<Vec<Received>>>,
         /// How many connections each upstream must have seen.
         pub connections: Option<Entries<usize>>,
@@ -32,7 +32,7 @@ spec! {
 }
 
 spec! {
-    /// One thing that an upstream does when it is called. Written short as a JSON body, answered with 200.
+    /// An act of an upstream when it is called. Written short as a JSON body, answered with 200.
     /// The fields are followed from the top; the client's body is read before anything is written.
     pub struct Act {
         /// Reads so many bytes of the body, and no more before it answers.
@@ -68,7 +68,7 @@ fn body(text: Located<String>, _: &mut Problems) -> Option<Act> {
     Some(Act { reads, wait, open, status: Some(200), headers, body: Some(body), chunks, raw, end, over, left })
 }
 
-/// What an upstream does for one call: a list, or one thing.
+/// The acts of an upstream for one call: a list, or one.
 #[derive(Clone, Debug)]
 pub struct Acts(pub Vec<Act>);
 
@@ -105,7 +105,7 @@ fn text(text: Located<String>, _: &mut Problems) -> Option<Payload> {
 }
 
 impl Payload {
-    /// What is repeated, and how often.
+    /// The text to repeat, and how often.
     pub fn parts(&self) -> Result<(Vec<u8>, usize), String> {
         if let Some(depth) = self.nested {
             return Ok((["[".repeat(depth), "]".repeat(depth)].concat().into_bytes(), 1));
@@ -126,7 +126,7 @@ impl Payload {
 }
 
 spec! {
-    /// One thing that happens. What is sent goes out on a new connection unless `on` names one; what is expected is
+    /// An event. Requests go out on a new connection unless `on` names one; an expected answer is
     /// read from the latest one unless `on` names another. The fields are followed from the top.
     pub struct Step {
         /// A connection, by a name of the scenario's own.
@@ -183,7 +183,7 @@ spec! {
 }
 
 spec! {
-    /// What an upstream must have been asked. Written short as `METHOD /target`.
+    /// A request that an upstream must have received. Written short as `METHOD /target`.
     pub struct Received {
         /// `METHOD /target`
         pub call: String,

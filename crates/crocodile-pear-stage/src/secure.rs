@@ -16,7 +16,7 @@ use crate::{PATIENCE, found, scratch};
 
 pub use rustls::ALL_VERSIONS;
 
-/// What is served.
+/// The endpoints.
 pub const ENDPOINTS: &str = "
 upstreams: { echo: 'http://127.0.0.1:9' }
 endpoints:
@@ -155,7 +155,7 @@ pub fn shown(client: &Client) -> &[u8] {
     client.conn.peer_certificates().unwrap()[0].as_ref()
 }
 
-/// What comes to the end of the connection, however that ends.
+/// The bytes up to the end of the connection, however that ends.
 pub fn rest(client: &mut impl Read) -> String {
     let mut text = Vec::new();
     let _ = client.read_to_end(&mut text);

@@ -20,7 +20,7 @@ pub struct Upstream {
     notes: Arc<Mutex<Notes>>,
 }
 
-/// What has happened at an upstream.
+/// The events at an upstream.
 #[derive(Default)]
 struct Notes {
     connections: usize,
@@ -86,7 +86,7 @@ impl Upstream {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).connections
     }
 
-    /// What did not go by the script.
+    /// The requests and acts that did not go by the script.
     pub fn faults(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).faults.clone()
     }
@@ -137,7 +137,7 @@ impl Part {
         }
     }
 
-    /// One call, from its head to the end of its acts.
+    /// Plays one call, from its head to the end of its acts.
     fn call(&self, reader: &mut BufReader<TcpStream>) -> Result<(), Over> {
         let (call, fields) = head(reader)?;
         let mut rest = Rest::of(&fields);
@@ -307,14 +307,14 @@ fn fields(reader: &mut impl BufRead) -> Result<Fields, Over> {
     }
 }
 
-/// What was read of a request's body.
+/// The part of a request's body that was read.
 enum BodyPart {
     Data(Vec<u8>),
     /// The end, with the trailers.
     End(Fields),
 }
 
-/// What is still to be read of a request's body.
+/// The rest of a request's body.
 enum Rest {
     Sized(usize),
     Chunked,

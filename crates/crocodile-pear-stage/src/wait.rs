@@ -19,7 +19,7 @@ pub fn found<T>(mut look: impl FnMut() -> Option<T>, missing: impl Fn() -> Strin
     found.unwrap_or_else(|| panic!("not after {PATIENCE:?}: {}", missing()))
 }
 
-/// What is found in this time.
+/// The finding of `look` within this time.
 pub fn within<T>(time: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + time;
     loop {
