@@ -21,8 +21,6 @@ pub(crate) mod min_rate_spec;
 mod model;
 mod occupancy;
 mod pace;
-#[cfg(test)]
-mod played;
 mod provider;
 mod relay;
 mod reply;

@@ -12,6 +12,7 @@ pub mod authority;
 pub mod changing;
 pub mod http2;
 pub mod moody;
+pub mod played;
 pub mod served;
 pub mod shop;
 

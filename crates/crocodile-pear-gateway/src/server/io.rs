@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use crocodile_pear::http::http1::scratch;
 use crocodile_pear::runtime::socket::Socket;
+#[cfg(test)]
+use crocodile_pear_peers::played::Played;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-#[cfg(test)]
-use super::played::Played;
 use super::tls;
 
 /// A client's connection. If it is dropped before it was [closed](Io::close), it is reset, so that no client takes a
@@ -28,6 +28,9 @@ enum Carrier {
     /// A socket that is only played.
     #[cfg(test)]
     Played(Box<Played>),
+    /// TLS over such a socket.
+    #[cfg(test)]
+    PlayedTls(Box<tls::Stream<Played>>),
 }
 
 impl Io {
@@ -47,13 +50,19 @@ impl Io {
         Io { carrier: Carrier::Played(Box::new(stream)), closed: false }
     }
 
+    /// TLS over a socket that is only played.
+    #[cfg(test)]
+    pub fn played_tls(stream: tls::Stream<Played>) -> Self {
+        Io { carrier: Carrier::PlayedTls(Box::new(stream)), closed: false }
+    }
+
     /// The socket, unless it is only played.
     fn socket(&self) -> Option<&Socket> {
         match &self.carrier {
             Carrier::Clear(stream) => Some(stream),
             Carrier::Tls(stream) => Some(stream.socket()),
             #[cfg(test)]
-            Carrier::Played(_) => None,
+            Carrier::Played(_) | Carrier::PlayedTls(_) => None,
         }
     }
 
@@ -70,6 +79,8 @@ impl Io {
             (Carrier::Tls(stream), parts) => stream.poll_send(cx, parts),
             #[cfg(test)]
             (Carrier::Played(stream), parts) => Pin::new(&mut **stream).poll_write_vectored(cx, parts),
+            #[cfg(test)]
+            (Carrier::PlayedTls(stream), parts) => stream.poll_send(cx, parts),
         }
     }
 
@@ -80,6 +91,8 @@ impl Io {
             Carrier::Tls(stream) => stream.holds(),
             #[cfg(test)]
             Carrier::Played(_) => false,
+            #[cfg(test)]
+            Carrier::PlayedTls(stream) => stream.holds(),
         }
     }
 
@@ -104,6 +117,8 @@ impl AsyncRead for Io {
             Carrier::Tls(stream) => stream.poll_read(cx, buf),
             #[cfg(test)]
             Carrier::Played(stream) => Pin::new(&mut **stream).poll_read(cx, buf),
+            #[cfg(test)]
+            Carrier::PlayedTls(stream) => stream.poll_read(cx, buf),
         }
     }
 }
@@ -119,6 +134,8 @@ impl AsyncWrite for Io {
             Carrier::Tls(stream) => stream.poll_flush(cx),
             #[cfg(test)]
             Carrier::Played(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            #[cfg(test)]
+            Carrier::PlayedTls(stream) => stream.poll_flush(cx),
         }
     }
 
@@ -128,6 +145,8 @@ impl AsyncWrite for Io {
             Carrier::Tls(stream) => stream.poll_shutdown(cx),
             #[cfg(test)]
             Carrier::Played(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            #[cfg(test)]
+            Carrier::PlayedTls(stream) => stream.poll_shutdown(cx),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The servers of HTTP/1.1 and HTTP/2 over a socket that is only played: it takes and gives as many bytes as chance has it.
+//! The servers of HTTP/1.1 and HTTP/2, in clear and over TLS, and tunnels, over sockets that are only played: they take and
+//! give as many bytes as chance has it.
 //!
 //! The clock stands still while any task can run. A connection that waits for something of which nobody will wake it moves
 //! the clock on to its next timer: that is what these tests look for.
@@ -12,24 +13,28 @@ use bytes::Bytes;
 use crocodile_pear::error::Error;
 use crocodile_pear::http::http1::request::Refusal;
 use crocodile_pear::message::body::Body;
+use crocodile_pear::message::side_channel::Duplex;
 use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear_peers::authority::{Authority, offering};
+use crocodile_pear_peers::played::{Dice, Played};
 use h2::client::SendRequest;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Frame;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::copy::{Ended, Way, Ways};
 use super::handler::Handler;
 use super::idle::IdleConnections;
 use super::io::Io;
 use super::listen::Entry;
-use super::played::{Dice, Played};
-use super::reply::Reply;
+use super::reply::{Ending, Reply};
 use super::request::{ClientRequest, Connection};
 use super::settings::Settings;
 use super::shared::Core;
-use super::{http1, http2};
+use super::{http1, http2, tls};
 
 /// A body in pieces of any size, each of which may have to be waited for.
 struct Pieces {
@@ -82,11 +87,52 @@ impl Handler for Sized {
     }
 }
 
-/// A connection to a server of one of the two protocols.
-fn connect(over: Version, dice: &mut Dice) -> (DuplexStream, JoinHandle<()>) {
+/// How the bytes of a connection travel.
+#[derive(Clone, Copy)]
+enum Carried {
+    Clear,
+    Tls,
+}
+
+/// The two ends of a connection that holds so many bytes, and of which one is played.
+fn pair(dice: &mut Dice) -> (DuplexStream, Played) {
     let (client, server) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20, 8 << 20]));
-    let (waits, most) = (dice.of(&[2, 5, 50, usize::MAX]), dice.of(&[100, 4 << 10, 64 << 10, 1 << 20]));
-    let played = Io::played(Played { stream: server, dice: Dice(dice.next()), waits, most });
+    (client, Played::new(server, dice))
+}
+
+/// The two sides of TLS, made once.
+async fn parties() -> &'static (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
+    static PARTIES: OnceCell<(Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>)> = OnceCell::const_new();
+    let make = || async {
+        let authority = Authority::new();
+        let server = offering(authority.sign(&["localhost"]).server(rustls::ALL_VERSIONS), &["h2", "http/1.1"]);
+        let mut roots = rustls::RootCertStore::empty();
+        roots
+            .add(rustls::pki_types::pem::PemObject::from_pem_slice(&authority.pem()).expect("PEM"))
+            .expect("an anchor");
+        let client = rustls::ClientConfig::builder_with_provider(crocodile_pear_peers::authority::provider())
+            .with_protocol_versions(rustls::ALL_VERSIONS)
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (Arc::new(server), Arc::new(client))
+    };
+    PARTIES.get_or_init(make).await
+}
+
+/// A connection to a server of one of the two protocols.
+async fn connect(over: Version, carried: Carried, dice: &mut Dice) -> (Box<dyn Duplex>, JoinHandle<()>) {
+    let (client, played) = pair(dice);
+    let (client, played): (Box<dyn Duplex>, Io) = match carried {
+        Carried::Clear => (Box::new(client), Io::played(played)),
+        Carried::Tls => {
+            let (server, trusting) = parties().await;
+            let name = "localhost".try_into().expect("a name");
+            let connector = tokio_rustls::TlsConnector::from(trusting.clone());
+            let (client, played) = tokio::join!(connector.connect(name, client), tls::play(played, server.clone()));
+            (Box::new(client.expect("a handshake")), Io::played_tls(played))
+        }
+    };
     let core = Arc::new(Core::new(
         Settings::default(),
         Sized(Mutex::new(Dice(dice.next()))),
@@ -126,9 +172,9 @@ async fn fetch(mut client: SendRequest<Bytes>, size: usize, sent: usize) -> usiz
 }
 
 /// A connection of HTTP/2 with some requests side by side.
-async fn play_http2(seed: u64) {
+async fn play_http2(seed: u64, carried: Carried) {
     let mut dice = Dice(seed);
-    let (client, served) = connect(Version::HTTP_2, &mut dice);
+    let (client, served) = connect(Version::HTTP_2, carried, &mut dice).await;
     let windows = [1000, 65_535, 1 << 20, 32 << 20, (1 << 31) - 1];
     let mut builder = h2::client::Builder::new();
     let window = dice.of(&windows);
@@ -153,9 +199,9 @@ async fn play_http2(seed: u64) {
 }
 
 /// A connection of HTTP/1.1 with some requests, one after the other.
-async fn play_http1(seed: u64) {
+async fn play_http1(seed: u64, carried: Carried) {
     let mut dice = Dice(seed);
-    let (client, served) = connect(Version::HTTP_11, &mut dice);
+    let (client, served) = connect(Version::HTTP_11, carried, &mut dice).await;
     let (read, mut write) = tokio::io::split(client);
     let mut read = BufReader::new(read);
     let began = Instant::now();
@@ -163,7 +209,11 @@ async fn play_http1(seed: u64) {
         let (size, sent) = (dice.of(&[0, 1, 5000, 200_000, 2_000_000]), dice.of(&[0, 0, 1, 300_000]));
         let head = format!("POST /{size} HTTP/1.1\r\nhost: h\r\ncontent-length: {sent}\r\n\r\n");
         let body = vec![b'y'; sent];
-        let ask = async { write.write_all(&[head.as_bytes(), &body].concat()).await.expect("a request") };
+        let ask = async {
+            write.write_all(&[head.as_bytes(), &body].concat()).await.expect("a request");
+            // TLS holds the end back.
+            write.flush().await.expect("a request");
+        };
         let ((), came) = tokio::join!(ask, receive(&mut read));
         assert_eq!(came, size + sent, "seed {seed}");
     }
@@ -202,21 +252,77 @@ async fn receive(read: &mut (impl AsyncBufRead + Unpin)) -> usize {
 }
 
 /// So many connections are played; `PLAYED` says another number.
-fn seeds() -> std::ops::Range<u64> {
+fn seeds(usual: u64) -> std::ops::Range<u64> {
     let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok());
-    0..count.unwrap_or(200)
+    0..count.unwrap_or(usual)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_of_http2_that_waits_is_woken() {
-    for seed in seeds() {
-        play_http2(seed).await;
+    for seed in seeds(200) {
+        play_http2(seed, Carried::Clear).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_of_http2_over_tls_that_waits_is_woken() {
+    for seed in seeds(30) {
+        play_http2(seed, Carried::Tls).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_of_http1_that_waits_is_woken() {
-    for seed in seeds() {
-        play_http1(seed).await;
+    for seed in seeds(200) {
+        play_http1(seed, Carried::Clear).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_of_http1_over_tls_that_waits_is_woken() {
+    for seed in seeds(30) {
+        play_http1(seed, Carried::Tls).await;
+    }
+}
+
+/// One end of a tunnel: sends so many bytes and the end, and counts what comes until the other end.
+async fn talk(end: DuplexStream, size: usize, piece: usize) -> usize {
+    let (mut read, mut write) = tokio::io::split(end);
+    let send = async {
+        let bytes = vec![b'x'; size];
+        for part in bytes.chunks(piece) {
+            write.write_all(part).await.expect("a tunnel");
+        }
+        write.shutdown().await.expect("a tunnel");
+    };
+    let receive = async {
+        let mut bytes = Vec::new();
+        read.read_to_end(&mut bytes).await.expect("a tunnel");
+        bytes.len()
+    };
+    tokio::join!(send, receive).1
+}
+
+/// A tunnel, as a WebSocket has it: both sides send at the same time, and end when they like.
+async fn play_tunnel(seed: u64) {
+    let mut dice = Dice(seed);
+    let ((client, mut down), (upstream, mut up)) = (pair(&mut dice), pair(&mut dice));
+    let early = vec![b'x'; dice.of(&[0, 1, 5000])];
+    let mut ways = Ways { up: Way::new(Bytes::new()), down: Way::new(early.clone().into()) };
+    let sizes = [(); 2].map(|()| dice.of(&[0, 1, 5000, 200_000, 2_000_000]));
+    let pieces = [(); 2].map(|()| dice.of(&[1000, 64 << 10, 1 << 20]));
+    let copied = std::future::poll_fn(|cx| ways.poll_copy(&mut down, &mut up, Poll::Ready(Ok(())), cx));
+    let all = async { tokio::join!(copied, talk(client, sizes[0], pieces[0]), talk(upstream, sizes[1], pieces[1])) };
+    // A timer that the clock can move on to: the tunnel itself has none.
+    let ended = tokio::time::timeout(Duration::from_secs(1), all).await;
+    let (stopped, of_upstream, of_client) = ended.unwrap_or_else(|_| panic!("seed {seed}: a tunnel waited for nobody"));
+    assert!(matches!(stopped.ending(), Ended::Closed(Ending::Whole)), "seed {seed}");
+    assert_eq!((of_upstream, of_client), (sizes[1] + early.len(), sizes[0]), "seed {seed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_that_waits_is_woken() {
+    for seed in seeds(80) {
+        play_tunnel(seed).await;
     }
 }

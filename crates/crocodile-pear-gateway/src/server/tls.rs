@@ -215,3 +215,12 @@ impl Setup {
         Arc::new(config)
     }
 }
+
+/// TLS over a socket that is only played, as a listener has it.
+#[cfg(test)]
+pub(super) async fn play<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>(
+    socket: S,
+    config: Arc<ServerConfig>,
+) -> Stream<S> {
+    Stream(TlsAcceptor::from(config).accept_with(socket, bound).await.expect("a handshake"))
+}

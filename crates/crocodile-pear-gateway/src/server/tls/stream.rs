@@ -10,11 +10,11 @@ use tokio_rustls::server::TlsStream;
 
 /// A connection after its handshake.
 #[derive(Debug)]
-pub struct Stream(pub(super) TlsStream<Socket>);
+pub struct Stream<S = Socket>(pub(super) TlsStream<S>);
 
-impl Stream {
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream<S> {
     /// The socket below.
-    pub fn socket(&self) -> &Socket {
+    pub fn socket(&self) -> &S {
         self.0.get_ref().0
     }
 

@@ -1,4 +1,4 @@
-//! A socket that is only played, for tests: it takes and gives as many bytes as chance has it.
+//! A socket that is only played: it takes and gives as many bytes as chance has it.
 
 use std::io;
 use std::pin::Pin;
@@ -22,12 +22,17 @@ impl Dice {
         usize::try_from(self.next() % most as u64).expect("below a usize")
     }
 
+    /// Whether one of so many throws comes up.
+    pub fn rare(&mut self, sides: usize) -> bool {
+        self.below(sides) == 0
+    }
+
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 }
 
-/// The server's side of a socket: it has no room now and then, and takes and gives parts.
+/// One side of a socket: it has no room now and then, and takes and gives parts.
 #[derive(Debug)]
 pub struct Played {
     pub stream: DuplexStream,
@@ -39,6 +44,12 @@ pub struct Played {
 }
 
 impl Played {
+    /// With a temper by chance.
+    pub fn new(stream: DuplexStream, dice: &mut Dice) -> Self {
+        let (waits, most) = (dice.of(&[2, 5, 50, usize::MAX]), dice.of(&[100, 4 << 10, 64 << 10, 1 << 20]));
+        Played { stream, dice: Dice(dice.next()), waits, most }
+    }
+
     fn waits(&mut self, cx: &mut Context<'_>) -> bool {
         let waits = self.dice.below(self.waits) == 0;
         if waits {
