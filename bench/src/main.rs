@@ -1,10 +1,12 @@
 //! Measures the gateway beside its peers, in one run and on the same upstream.
 
 mod asked;
+mod caches;
 mod calls;
 mod client;
 mod compression;
 mod details;
+mod downloads;
 mod edge;
 mod expected;
 mod faults;
@@ -76,6 +78,10 @@ enum Bench {
     Faults(faults::Options),
     /// Forward authentication, files and mirrors: CPU and latencies, beside nginx
     Edge(edge::Options),
+    /// Random endpoints behind nginx, Varnish and Traffic Server as caches, with two clients each
+    Caches(caches::Options),
+    /// A hundred downloads of 50 MiB over HTTP/2 for each kind of client: how many of them stop
+    Downloads(downloads::Options),
     /// The servers of `rc10k`
     #[command(hide = true)]
     Hold(hold::Options),
@@ -120,6 +126,8 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Items(options) => items::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
         Bench::Edge(options) => edge::run(options).await,
+        Bench::Caches(options) => caches::run(options).await,
+        Bench::Downloads(options) => downloads::run(options).await,
         Bench::Hold(options) => hold::run(options).await,
     }
 }

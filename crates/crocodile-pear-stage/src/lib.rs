@@ -6,6 +6,8 @@
 pub mod bouncer;
 pub mod client;
 pub mod database;
+pub mod downloads;
+pub mod downstream;
 pub mod faults;
 pub mod frames;
 pub mod front;

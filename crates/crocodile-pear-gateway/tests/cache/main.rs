@@ -6,6 +6,7 @@
 mod composed;
 mod copies;
 mod crowd;
+mod downstream;
 mod fields;
 mod identities;
 mod keys;

@@ -1,0 +1,155 @@
+//! Large answers over HTTP/2 without TLS, for clients with small and large windows: whether one of them stops.
+
+use std::fmt::{self, Display};
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::server::Builder;
+use http::{Request, Response};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::accept::Accepting;
+use crate::gateway::Gateway;
+use crate::http2::{Asked, converse};
+use crate::served::Served;
+use crate::{PATIENCE, scratch};
+
+/// An upstream of HTTP/1.1 that writes as fast as it is read.
+fn upstream_http1(size: usize) -> Accepting {
+    Accepting::begin(move |mut stream| {
+        let mut head = [0; 4096];
+        while stream.read(&mut head)? > 0 {
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n")?;
+            let piece = [b'x'; 1 << 16];
+            (0..size / piece.len()).try_for_each(|_| stream.write_all(&piece))?;
+        }
+        Ok(())
+    })
+}
+
+/// An upstream of HTTP/2 that writes as fast as its windows allow.
+async fn answer((_, mut respond): Asked, size: usize) -> Option<()> {
+    let mut body = respond.send_response(Response::new(()), false).ok()?;
+    let mut left = size;
+    while left > 0 {
+        body.reserve_capacity(left.min(1 << 16));
+        let room = poll_fn(|cx| body.poll_capacity(cx)).await?.ok()?.min(left);
+        left -= room;
+        body.send_data(vec![b'x'; room].into(), left == 0).ok()?;
+    }
+    Some(())
+}
+
+/// One kind of download.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The HTTP version of the upstream: 1 or 2.
+    pub upstream: u8,
+    /// Of the gateway.
+    pub threads: usize,
+    /// Of the client, for each stream and for the connection.
+    pub window: u32,
+    /// Streams of one connection.
+    pub at_once: usize,
+    pub pace: Pace,
+}
+
+/// How a client reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Fast,
+    /// With a pause of a millisecond after each MiB.
+    Slow,
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kind { upstream, threads, window, at_once, pace } = self;
+        write!(f, "upstream HTTP/{upstream}, {threads} threads, window {window}, {at_once} at once, {pace:?}")
+    }
+}
+
+/// What came of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    pub downloads: usize,
+    /// Those that did not end in time.
+    pub stopped: usize,
+    pub took: Duration,
+    pub slowest: Duration,
+}
+
+async fn download(client: SendRequest<Bytes>, path: String, size: usize, pace: Pace) {
+    let mut client = client.ready().await.unwrap();
+    let (answer, _) = client.send_request(Request::get(format!("http://h{path}")).body(()).unwrap(), true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    let (mut came, mut rested) = (0, 0);
+    while let Some(data) = body.data().await {
+        let data = data.unwrap();
+        came += data.len();
+        body.flow_control().release_capacity(data.len()).unwrap();
+        if pace == Pace::Slow && came - rested > 1 << 20 {
+            rested = came;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    assert_eq!(came, size);
+}
+
+async fn together(gateway: SocketAddr, kind: Kind, size: usize) {
+    let stream = TcpStream::connect(gateway).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(kind.window).initial_connection_window_size(kind.window);
+    let (client, connection) = builder.handshake::<_, Bytes>(stream).await.unwrap();
+    tokio::spawn(connection);
+    let path = format!("/{}", kind.upstream);
+    let mut all: JoinSet<()> =
+        (0..kind.at_once).map(|_| download(client.clone(), path.clone(), size, kind.pace)).collect();
+    while let Some(one) = all.join_next().await {
+        one.unwrap();
+    }
+}
+
+/// Downloads so many bytes so often for each kind; `told` hears of each when it is over.
+pub fn play(binary: &Path, size: usize, count: usize, mut told: impl FnMut(Kind, Outcome)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let first = upstream_http1(size);
+    let second = Served::begin(move |stream| converse(stream, Builder::new(), move |asked| answer(asked, size)));
+    for threads in [1, 2] {
+        let file = scratch(format!("downloads_{threads}.yaml"));
+        let config = format!(
+            "listen: 127.0.0.1:0\nthreads: {threads}\nupstreams:\n  one: 'http://{}'\n  two: {{ url: 'http://{}', protocol: http2 \
+             }}\nendpoints:\n  GET /1: one /\n  GET /2: two /\n",
+            first.address, second.address
+        );
+        std::fs::write(&file, config).unwrap();
+        let mut command = Command::new(binary);
+        command.arg("run").arg(&file);
+        let gateway = Gateway::begin(command).unwrap();
+        for window in [64 << 10, 1 << 20, 32 << 20, (1 << 31) - 1] {
+            for upstream in [1, 2] {
+                for (at_once, pace) in [(1, Pace::Fast), (4, Pace::Fast), (1, Pace::Slow)] {
+                    let kind = Kind { upstream, threads, window, at_once, pace };
+                    let mut outcome = Outcome::default();
+                    for _ in 0..count.div_ceil(at_once) {
+                        let began = Instant::now();
+                        let one = together(gateway.address, kind, size);
+                        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, one).await });
+                        outcome.downloads += at_once;
+                        outcome.stopped += if ended.is_ok() { 0 } else { at_once };
+                        outcome.took += began.elapsed();
+                        outcome.slowest = outcome.slowest.max(began.elapsed());
+                    }
+                    told(kind, outcome);
+                }
+            }
+        }
+    }
+}
