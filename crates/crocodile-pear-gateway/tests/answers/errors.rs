@@ -6,6 +6,7 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use crate::stage::client::{Client, Piece};
+use crate::stage::database::Database;
 use crate::stage::front::{Scene, ask, get};
 use crate::stage::shop::{Shop, answer, close};
 
@@ -66,6 +67,9 @@ const STEPS: [(&str, &str); 12] = [
     ),
 ];
 
+/// How the items are written.
+const FORMATS: [&str; 3] = ["json", "ndjson", "sse"];
+
 const ON_ERROR: [&str; 5] = ["keep", "skip", "null", "fail", "strict"];
 
 fn shop() -> Shop {
@@ -89,7 +93,7 @@ fn shop() -> Shop {
                 "204" => b"HTTP/1.1 204 Said\r\n\r\n".to_vec(),
                 "304" => b"HTTP/1.1 304 Said\r\n\r\n".to_vec(),
                 "301" => answer(301, "location: http://10.0.0.1/\r\ncontent-type: application/json\r\n", "\"data\""),
-                "302-empty" => answer(302, "location: /\r\n", ""),
+                "302-empty" => answer(302, "location: http://10.0.0.1/elsewhere\r\n", ""),
                 "410-text" => answer(410, "content-type: text/plain\r\n", "data"),
                 "404-empty" => whole(404, ""),
                 "500-empty" => answer(500, JSON, ""),
@@ -111,18 +115,26 @@ fn shop() -> Shop {
 fn config() -> String {
     let mut config =
         "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
-    for (name, steps) in STEPS {
-        for on_error in ON_ERROR {
-            for bodies in [true, false] {
-                writeln!(
-                    config,
-                    "  GET /{name}/{on_error}/{bodies}/{{how}}:\n    pipeline:\n      - {steps}\n      - concatenate: {{ body_only: {bodies}, order: request, on_error: '{on_error}' }}"
-                )
-                .unwrap();
-            }
+    for ((name, steps), format) in STEPS.into_iter().flat_map(|step| FORMATS.map(|format| (step, format))) {
+        for (on_error, bodies) in ON_ERROR.into_iter().flat_map(|on_error| [(on_error, true), (on_error, false)]) {
+            writeln!(
+                config,
+                "  GET /{name}/{format}/{on_error}/{bodies}/{{how}}:\n    pipeline:\n      - {steps}\n      - concatenate: {{ as: {format}, body_only: {bodies}, order: request, on_error: '{on_error}' }}"
+            )
+            .unwrap();
         }
     }
     config
+}
+
+/// The items of an answer, however they are written.
+fn items(format: &str, text: &str, told: &str) -> Vec<Value> {
+    let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {told}"));
+    match format {
+        "json" => serde_json::from_str(text).expect(told),
+        "ndjson" => text.lines().map(parse).collect(),
+        _ => text.lines().filter_map(|line| line.strip_prefix("data: ")).map(parse).collect(),
+    }
 }
 
 /// The answer as far as it came, and whether it ended.
@@ -157,23 +169,35 @@ fn each_failure_is_what_on_error_says_behind_each_step() {
     let address = scene.gateway.address;
     std::thread::scope(|threads| {
         for (name, _) in STEPS {
-            for on_error in ON_ERROR {
+            for (on_error, format) in ON_ERROR.into_iter().flat_map(|on_error| FORMATS.map(|format| (on_error, format)))
+            {
                 threads.spawn(move || {
-                    for (cell, (how, does)) in
+                    for (bodies, (how, does)) in
                         [true, false].into_iter().flat_map(|bodies| HOWS.map(|how| (bodies, how)))
                     {
-                        let target = format!("/{name}/{on_error}/{cell}/{how}");
+                        let target = format!("/{name}/{format}/{on_error}/{bodies}/{how}");
                         let heard = listen(&mut Client::connect(address).unwrap(), &target);
-                        check(name, on_error, cell, does, &format!("{target}: {heard:?}"), heard);
+                        let cell = Cell { name, format, on_error, bodies, does };
+                        check(cell, &format!("{target}: {heard:?}"), heard);
                     }
                 });
             }
         }
     });
-    println!("{} cells", STEPS.len() * ON_ERROR.len() * 2 * HOWS.len());
+    println!("{} cells", STEPS.len() * FORMATS.len() * ON_ERROR.len() * 2 * HOWS.len());
 }
 
-fn check(name: &str, on_error: &str, bodies: bool, does: Does, told: &str, (status, text, ended): (u16, String, bool)) {
+/// One cell of the table.
+struct Cell {
+    name: &'static str,
+    format: &'static str,
+    on_error: &'static str,
+    bodies: bool,
+    does: Does,
+}
+
+fn check(cell: Cell, told: &str, (status, text, ended): (u16, String, bool)) {
+    let Cell { name, format, on_error, bodies, does } = cell;
     let failed = !matches!(does, Does::Good(_));
     if let (Does::Refused(_, wanted) | Does::Fails(wanted), "strict") = (does, on_error) {
         assert!(ended && status == wanted, "{told}");
@@ -182,11 +206,11 @@ fn check(name: &str, on_error: &str, bodies: bool, does: Does, told: &str, (stat
     }
     if failed && on_error == "fail" {
         assert!(!ended || status >= 400, "{told}");
-        assert!(!text.contains("data"), "{told}");
+        assert!(!text.contains("\"data\""), "{told}");
         return;
     }
     assert!(ended && status == 200, "{told}");
-    let items: Vec<Value> = serde_json::from_str(&text).expect(told);
+    let items = items(format, &text, told);
     // The last page is the one in question.
     let after = usize::from(name != "page");
     let middle = usize::from(!failed || on_error != "skip");
@@ -200,6 +224,112 @@ fn check(name: &str, on_error: &str, bodies: bool, does: Does, told: &str, (stat
         (_, "skip") => {}
         (_, "null") => assert_eq!(items[1], Value::Null, "{told}"),
         _ => assert!(tells(&items[1], bodies, does), "{told}"),
+    }
+}
+
+/// The rows of CSV that become of an item between two others.
+#[test]
+fn no_failure_is_a_row_of_a_table() {
+    let shop = Shop::open(|asked, stream| {
+        let number = match &*asked.target {
+            "/first" => "1",
+            "/last" => "3",
+            "/how/200" => "2",
+            target => {
+                return match target.rsplit('/').next().unwrap_or_default() {
+                    "301" => stream.write_all(&answer(301, "location: /\r\n", "")),
+                    "404" => stream.write_all(&answer(404, "content-type: application/json\r\n", "{\"n\":\"data\"}")),
+                    "404-empty" => stream.write_all(&answer(404, "", "")),
+                    "503" => stream.write_all(&answer(503, "content-type: application/json\r\n", "{\"n\":\"data\"}")),
+                    "timeout" => Ok(()),
+                    _ => close(),
+                };
+            }
+        };
+        stream.write_all(&answer(200, "content-type: application/json\r\n", format!("{{\"n\":{number}}}")))
+    });
+    let mut config =
+        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
+    for on_error in ON_ERROR {
+        writeln!(
+            config,
+            "  GET /{on_error}/{{how}}: {{ pipeline: [ {{ requests: {{ a: shop /first, b: 'shop /how/{{how}}', c: shop /last }} }}, \
+             {{ concatenate: {{ body_only: true, order: request, on_error: '{on_error}' }} }}, {{ convert: csv }} ] }}"
+        )
+        .unwrap();
+    }
+    let scene = Scene::new(&config, &shop);
+    for (how, wanted) in
+        [("200", 200), ("301", 502), ("404", 404), ("404-empty", 404), ("503", 502), ("cut", 502), ("timeout", 504)]
+    {
+        for on_error in ON_ERROR {
+            let (status, text, ended) =
+                listen(&mut Client::connect(scene.gateway.address).unwrap(), &format!("/{on_error}/{how}"));
+            let told = format!("{how}, {on_error}: {status} {text:?} {ended}");
+            assert!(!text.contains("data"), "{told}");
+            let rows: Vec<&str> = text.lines().collect();
+            match (on_error, how) {
+                (_, "200") => assert_eq!((status, &*rows), (200, &["n", "1", "2", "3"][..]), "{told}"),
+                ("fail" | "strict", _) => assert!(status == wanted && text.contains("\"kind\""), "{told}"),
+                ("skip", _) => assert_eq!((status, &*rows), (200, &["n", "1", "3"][..]), "{told}"),
+                ("null", _) => assert_eq!((status, &*rows), (200, &["n", "1", "", "3"][..]), "{told}"),
+                _ => {
+                    let middle = rows.get(2).copied().unwrap_or_default();
+                    let columns = rows[0].starts_with("n,title,status,kind");
+                    assert!(status == 200 && columns && middle.starts_with(','), "{told}");
+                    assert!(middle.contains(&format!(",{wanted},")), "{told}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_statement_is_not_run_for_what_failed() {
+    let Some(database) = Database::start() else { return };
+    let mut config = format!(
+        "databases: {{ main: {{ url: '{}' }} }}\n\
+         upstreams: {{ shop: {{ url: 'http://${{SHOP}}', timeout: 1s, retry: {{ attempts: 1 }} }} }}\nendpoints:\n",
+        database.url()
+    );
+    for on_error in ON_ERROR {
+        writeln!(
+            config,
+            "  GET /{on_error}/{{how}}: {{ pipeline: [ {{ requests: {{ a: shop /good, b: 'shop /how/{{how}}', c: shop /last }} }}, \
+             {{ sql: {{ to: main, query: 'select $1::int * 10 as n', values: [.], one: true }} }}, \
+             {{ transform: 'if type == \"object\" then .n else . end' }}, \
+             {{ concatenate: {{ body_only: true, order: request, on_error: '{on_error}' }} }} ] }}"
+        )
+        .unwrap();
+    }
+    let shop = shop();
+    let scene = Scene::new(&config, &shop);
+    for (how, does) in HOWS {
+        for on_error in ON_ERROR {
+            let (status, text, ended) =
+                listen(&mut Client::connect(scene.gateway.address).unwrap(), &format!("/{on_error}/{how}"));
+            let told = format!("{how}, {on_error}: {status} {text:?} {ended}");
+            assert!(!text.contains("\"data\""), "{told}");
+            let wanted = match does {
+                // No number is there for the statement.
+                Does::Good(204) => continue,
+                Does::Good(_) => {
+                    assert_eq!((status, &*text), (200, "[10,20,30]"), "{told}");
+                    continue;
+                }
+                Does::Refused(_, wanted) | Does::Fails(wanted) => wanted,
+            };
+            match on_error {
+                "strict" => assert_eq!(status, wanted, "{told}"),
+                "fail" => assert!(!ended || status == wanted, "{told}"),
+                "skip" => assert_eq!(text, "[10,30]", "{told}"),
+                "null" => assert_eq!(text, "[10,null,30]", "{told}"),
+                _ => {
+                    let items = items("json", &text, &told);
+                    assert!(items[0] == 10 && items[2] == 30 && tells(&items[1], true, does), "{told}");
+                }
+            }
+        }
     }
 }
 
