@@ -1,6 +1,8 @@
 //! gRPC's own interoperability cases: grpc-go's client, through the gateway, to grpc-go's server, in clear and over TLS.
 //! <https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md>
 
+mod java;
+
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -51,16 +53,20 @@ fn program(name: &str) -> Option<PathBuf> {
     built
 }
 
-/// grpc-go's server.
+/// A server of the cases.
 struct Server {
     child: Child,
     address: SocketAddr,
 }
 
 impl Server {
+    /// grpc-go's.
     fn begin(program: &Path) -> Self {
+        Server::of(Command::new(program))
+    }
+
+    fn of(mut command: Command) -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = Command::new(program);
         let child = command.arg(format!("--port={}", address.port())).stderr(Stdio::null()).spawn().unwrap();
         let server = Server { child, address };
         until("the server listens", || TcpStream::connect(address).is_ok());
