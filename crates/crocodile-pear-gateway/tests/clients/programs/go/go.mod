@@ -1,0 +1,3 @@
+module clients.test
+
+go 1.24
