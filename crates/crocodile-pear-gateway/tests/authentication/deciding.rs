@@ -117,6 +117,37 @@ fn a_decision_is_used_again_for_the_same_values_only() {
 }
 
 #[test]
+fn a_choice_asks_the_service_that_is_for_the_request() {
+    let deciding = |status: u16, user: &'static str| {
+        Shop::open(move |_, stream| stream.write_all(&answer(status, &format!("x-user: {user}\r\n"), "")))
+    };
+    let (staff, public, copy) = (deciding(200, "staff"), deciding(403, "public"), deciding(500, "copy"));
+    let shop = echo();
+    let config = format!(
+        "
+upstreams:
+  staff: 'http://{}'
+  public: 'http://{}'
+  copy: 'http://{}'
+  auth: {{ choose: [ {{ when: '$headers[\"x-site\"] == \"intranet\"', to: staff }}, {{ to: public }} ], mirror: copy }}
+  shop: 'http://{}'
+authenticate: [ {{ forward: {{ to: auth, path: /verify, keep: [x-user], cache: {{ for: 60s, by: $headers.authorization }} }} }} ]
+endpoints:
+  /shop: shop /
+",
+        staff.address, public.address, copy.address, shop.address
+    );
+    let gateway = gateway("deciding-choice", &config);
+    let ask = |site: &str| send(&gateway, "GET /shop", &[format!("x-site: {site}"), "authorization: a".to_owned()]);
+    let passed = ask("intranet");
+    assert_eq!((passed.status, &*passed.body), (200, "user=staff groups= body=0"));
+    // The decision of the other service is not used.
+    assert_eq!([ask("internet").status, ask("").status, ask("intranet").status], [403, 403, 200]);
+    assert_eq!([staff.calls(), public.calls(), shop.calls()], [1, 2, 2]);
+    crate::stage::until("the copies come", || copy.calls() == 3);
+}
+
+#[test]
 fn open_policy_agent_decides_by_the_body_of_its_answer() {
     let auth = Shop::open(|asked, stream| {
         let body = String::from_utf8_lossy(&asked.body).into_owned();

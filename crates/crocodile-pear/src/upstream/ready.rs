@@ -172,7 +172,7 @@ impl Upstream {
     ///
     /// # Errors
     /// `BadRequest` if the expression fails.
-    pub(super) fn affinity(&self, scope: &Scope) -> Result<Option<u64>, Error> {
+    pub(crate) fn affinity(&self, scope: &Scope) -> Result<Option<u64>, Error> {
         match &self.affinity {
             None => Ok(None),
             Some(AffinityRule::Key(filter)) => Ok(choice::hash_of(&choice::value(filter, scope)?)),

@@ -1,5 +1,6 @@
 //! `forward`: asks a service whether a request may pass (forward authentication).
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,9 +102,9 @@ impl ForwardAuth {
             Some(Some((cache.r#for.as_secs().max(1), by)))
         });
         let upstream = upstream.filter(|_| starts_right)?;
+        let timeouts = Timeouts { call: Timeout::After(self.timeout), ..upstream.timeouts().clone() };
         // What another service has decided is not used again.
         let known = cx.carry.part(Arc::as_ptr(&upstream) as usize).state(Remembered::default);
-        let timeouts = Timeouts { call: Timeout::After(self.timeout), ..upstream.timeouts().clone() };
         Some(Box::new(ReadyForward {
             asks: Arc::new(Asks {
                 name: self.to.value.clone(),
@@ -160,6 +161,7 @@ struct ReadyForward {
     method: Verb,
     headers: Vec<HeaderName>,
     body: Option<Filter>,
+    /// Those of the upstream that is named; `call` is the same for all.
     timeouts: Arc<Timeouts>,
     asks: Arc<Asks>,
 }
@@ -202,15 +204,20 @@ fn value(filter: &Filter, scope: &Scope) -> Result<Value, Error> {
 
 impl Method for ReadyForward {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
-        let key = match self.target.target(&Asked(scope)).and_then(|target| self.asks.key(scope, &target)) {
-            Ok(key) => key,
+        let found = self.upstream.chosen(scope).and_then(|chosen| {
+            let target = self.target.target(&Asked(scope))?;
+            Ok((chosen, self.asks.key(scope, chosen.name(), &target)?))
+        });
+        let (chosen, key) = match found {
+            Ok(found) => found,
             Err(error) => return Judgement::Now(Outcome::Unavailable(error)),
         };
         if let Some(passed) = key.and_then(|key| self.asks.known.find(&key, now())) {
             return Judgement::Now(Outcome::Passed(passed));
         }
-        match self.call(scope) {
-            Ok(call) => Judgement::Wait(Box::pin(self.ask(call, key))),
+        let calling = self.call(chosen, scope).and_then(|call| self.upstream.call_chosen(chosen, call, scope));
+        match calling {
+            Ok(calling) => Judgement::Wait(Box::pin(self.ask(calling, key))),
             Err(error) => Judgement::Now(Outcome::Unavailable(error)),
         }
     }
@@ -232,15 +239,15 @@ impl Method for ReadyForward {
 }
 
 impl ReadyForward {
-    /// The request that asks about this one.
-    fn call(&self, scope: &Scope) -> Result<Call, Error> {
+    /// The request that asks about this one, for the upstream that was chosen.
+    fn call(&self, upstream: &Upstream, scope: &Scope) -> Result<Call, Error> {
         let target = self.target.target(&Asked(scope))?;
-        let mut fields = self.upstream.fields(scope, Likeness::Other)?;
+        let mut fields = upstream.fields(scope, Likeness::Other)?;
         for name in &self.headers {
             fields.hand_on(name, scope.headers());
         }
         // Every request is asked about: a cache for answers would give one client's decision to another.
-        self.upstream.keep(scope, &mut fields)?;
+        upstream.keep(scope, &mut fields)?;
         let mut headers = fields.into_map();
         describe(scope, &mut headers);
         let body = match &self.body {
@@ -250,20 +257,24 @@ impl ReadyForward {
                 Some(Body::Value(value(filter, scope)?))
             }
         };
+        let timeouts = match std::ptr::eq(upstream, &*self.upstream) {
+            true => self.timeouts.clone(),
+            false => Arc::new(Timeouts { call: self.timeouts.call, ..upstream.timeouts().clone() }),
+        };
         Ok(Call {
             method: self.method.clone(),
             headers,
             body,
-            timeouts: Some(self.timeouts.clone()),
+            timeouts: Some(timeouts),
             deadline: scope.deadline(),
-            host: self.upstream.host(scope),
+            host: upstream.host(scope),
             received: scope.version(),
             ..Call::get(target)
         })
     }
 
-    async fn ask(&self, call: Call, key: Option<Hash>) -> Outcome {
-        match self.upstream.call(call).await {
+    async fn ask(&self, calling: impl Future<Output = Result<Answer, Error>>, key: Option<Hash>) -> Outcome {
+        match calling.await {
             Ok(answer) if answer.status.is_success() => match self.asks.read(answer).await {
                 Ok(Some(passed)) => {
                     if let (Some(key), Some((seconds, _))) = (key, &self.asks.cache) {
@@ -293,7 +304,7 @@ fn response(answer: Answer) -> Response<Body> {
 
 impl Asks {
     /// The key that the decision about this request is kept under; `None` where it is not kept.
-    fn key(&self, scope: &Scope, target: &str) -> Result<Option<Hash>, Error> {
+    fn key(&self, scope: &Scope, upstream: &str, target: &str) -> Result<Option<Hash>, Error> {
         let Some((_, by)) = &self.cache else { return Ok(None) };
         let value = value(by, scope)?;
         let bytes = json::to_bytes(&value)?;
@@ -302,8 +313,8 @@ impl Asks {
             return Ok(None);
         }
         let host = scope.host().unwrap_or_default();
-        let parts = [scope.method().as_str().as_bytes(), b"\0", host, b"\0", target.as_bytes(), b"\0", &bytes];
-        Ok(Some(hash(&parts.concat())))
+        let texts = [scope.method().as_str().as_bytes(), host, upstream.as_bytes(), target.as_bytes(), &bytes[..]];
+        Ok(Some(hash(&texts.join(&0))))
     }
 
     /// The facts about a request that passes; `None` if `allow` is not true.

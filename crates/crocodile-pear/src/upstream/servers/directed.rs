@@ -71,6 +71,26 @@ impl Directed {
     }
 }
 
+impl Upstream {
+    /// Makes a call for `chosen`, which this upstream has chosen for the request: at the server of the client, and with the
+    /// copies of both.
+    ///
+    /// # Errors
+    /// `BadRequest` if an expression fails; later as [`Upstream::call`].
+    pub fn call_chosen(
+        self: &Arc<Self>,
+        chosen: &Arc<Self>,
+        call: Call,
+        scope: &Scope,
+    ) -> Result<impl Future<Output = Result<Answer, Error>> + Send + 'static + use<>, Error> {
+        let copies = self.mirror().or_else(|| chosen.mirror()).is_some();
+        let fields = call.headers.iter().filter(|_| copies);
+        let set: SetFields = fields.map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
+        let directed = Directed::new(self, chosen, Box::new(call), (scope, Likeness::Other), || set)?;
+        Ok(directed.make(self))
+    }
+}
+
 /// The most bytes of the answer to a copy that are read, so that its connection is kept.
 const ANSWER: usize = 256 << 10;
 

@@ -730,6 +730,7 @@ impl Ready {
         let shared = method == Method::GET && body.is_none();
         let key = key(&place, presents, &fields);
         let keeping = place.upstream.keep(scope, &mut fields)?;
+        let affinity = place.upstream.affinity(scope)?;
         let headers = fields.into_map();
         if let Some(parts) = scope.parts::<Parts>() {
             parts.note_dependence(place.upstream.own_dependence());
@@ -750,6 +751,7 @@ impl Ready {
                 received,
                 keeping,
                 note,
+                affinity,
                 presents,
                 ..Call::get(target)
             };
