@@ -27,8 +27,8 @@ use crocodile_pear::http::date::Moment;
 use crocodile_pear::http::loop_detection::{self, Forwards};
 use crocodile_pear::message::body::Body;
 use crocodile_pear::message::side_channel::Passage;
-use crocodile_pear::pipeline::plan::{Plan, often_has_body};
-use crocodile_pear::pipeline::step::{ByName, Compile, Known, KnownRoute, StreamSpec};
+use crocodile_pear::pipeline::plan::{Plan, listed, often_has_body};
+use crocodile_pear::pipeline::step::{ByName, CallMethod, Compile, Known, KnownRoute, StreamSpec};
 use crocodile_pear::pipeline::steps::Written;
 use crocodile_pear::request::context::Scope;
 use crocodile_pear::upstream::{Resolver, Upstream, UpstreamEnvironment};
@@ -992,11 +992,35 @@ impl Endpoint {
         })
     }
 
+    /// Which method its calls have, for `explain`; `None` if that is plain: one call with the method of the endpoint.
+    pub fn call_methods(&self) -> Option<String> {
+        let plan = &self.rest.plan;
+        if !self.takes_bodies {
+            return None;
+        }
+        let one = |(method, upstream): &(CallMethod, String)| match method {
+            CallMethod::Clients => format!("the client's to `{upstream}`"),
+            CallMethod::Written(method) => format!("{method} to `{upstream}`"),
+            CallMethod::Default(method) => format!("{method} to `{upstream}` by default"),
+        };
+        let mut told: Vec<String> = Vec::new();
+        for told_once in plan.taken().methods.iter().map(one) {
+            if !told.contains(&told_once) {
+                told.push(told_once);
+            }
+        }
+        let refused = match plan.served() {
+            [] => String::new(),
+            served => format!("; other methods than {} get 405", listed(served)),
+        };
+        (!told.is_empty()).then(|| format!("{}{refused}", told.join(", ")))
+    }
+
     /// Runs the pipeline, or the layer that runs it.
     async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
         let plan = &self.rest.plan;
         if !plan.serves(scope.method()) {
-            return response::other_method(scope.method(), &[&Method::GET]);
+            return response::other_method(scope.method(), &plan.served().iter().collect::<Vec<_>>());
         }
         // Before the caches: a copy would answer a request whose body nobody has seen.
         if plan.refuses_body()

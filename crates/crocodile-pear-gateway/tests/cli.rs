@@ -124,6 +124,24 @@ fn explain_shows_what_streams_and_what_waits() {
 }
 
 #[test]
+fn explain_shows_where_the_method_and_the_body_of_a_client_go() {
+    let endpoints = "upstreams: { shop: http://127.0.0.1:8000, hooks: http://127.0.0.1:8001 }\nendpoints:\n  \
+                     POST /orders: { pipeline: [ request: shop /orders, request: 'hooks /created/{.id}' ] }\n  \
+                     /made: { pipeline: [ request: { to: shop, path: /made, body: '{q: $body.q}' } ] }\n  \
+                     GET /plain: shop /plain\n";
+    file("taken_parts.yaml", endpoints);
+    let told = run(&["explain", "taken_parts.yaml"]);
+    let told = text(&told.stdout);
+    for line in [
+        "  methods of calls: the client's to `shop`, GET to `hooks` by default\n  client's body: a stream to `shop`\n",
+        "  methods of calls: POST to `shop` by default; other methods than POST get 405\n",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert_eq!(told.matches("methods of calls").count(), 2, "{told}");
+}
+
+#[test]
 fn explain_shows_the_layers_from_the_outside_in() {
     let config = "compress: { codings: [gzip] }\nheaders: { set: { x-a: b }, remove: [server] }\nlog: { access: true }
 upstreams: { shop: 'http://127.0.0.1:8000' }\nendpoints:\n  GET /a: shop /a

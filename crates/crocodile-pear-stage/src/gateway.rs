@@ -54,6 +54,15 @@ impl Gateway {
         self.child.id()
     }
 
+    /// The most memory that it ever had, in bytes.
+    pub fn peak(&self) -> Result<u64, String> {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).map_err(|error| error.to_string())?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc")?;
+        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().map_err(|_| format!("no number: {line}"))?;
+        Ok(kibibytes << 10)
+    }
+
     /// Waits for a line of the log; `*` is any text.
     pub fn logged(&self, pattern: &str) -> Result<String, String> {
         self.log.wait(pattern)

@@ -84,6 +84,9 @@ fn outline(endpoint: &Endpoint) -> String {
     if let Some(detached) = endpoint.detached() {
         let _ = writeln!(text, "  detached: {detached}");
     }
+    if let Some(methods) = endpoint.call_methods() {
+        let _ = writeln!(text, "  methods of calls: {methods}");
+    }
     if let Some(body) = endpoint.client_body() {
         let _ = writeln!(text, "  client's body: {body}");
     }

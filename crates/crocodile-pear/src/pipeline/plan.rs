@@ -12,7 +12,7 @@ use http::header::{CACHE_CONTROL, VARY};
 
 pub use self::change::AnswerChange;
 use self::check::LostParts;
-pub use self::check::often_has_body;
+pub use self::check::{listed, often_has_body};
 use crate::cache::{Dependence, Parts};
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
@@ -94,8 +94,8 @@ impl Plan {
             .map(|((guards, steps), changes)| (guards, steps.into_iter().chain(changes).collect::<ReadySteps>()))?;
         check::end(cx);
         check::waste(any(|about| about.merges), cx);
-        let lost = check::lost(place, cx);
         let asks = any(|about| about.asks_database);
+        let lost = check::lost(place, asks, cx);
         let composes = steps.len() != 1 || cx.flow.shape != Shape::One || asks;
         let mut dependence = std::mem::take(&mut cx.found.dependence);
         if composes && cx.found.names_client {
@@ -186,7 +186,13 @@ impl Plan {
 
     /// Whether it serves requests with this method. A call that is a GET by default does not stand for a client's DELETE.
     pub fn serves(&self, method: &Method) -> bool {
-        !self.lost.method || matches!(*method, Method::GET | Method::HEAD)
+        let Some(served) = &self.lost.methods else { return true };
+        served.contains(if *method == Method::HEAD { &Method::GET } else { method })
+    }
+
+    /// The methods that it serves, if not all.
+    pub fn served(&self) -> &[Method] {
+        self.lost.methods.as_deref().unwrap_or_default()
     }
 
     /// Whether its result is a stream of events, or another one that the configuration declares endless.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use self::about::{About, Proxied};
 pub use self::compile::Compile;
 pub use self::evaluate::{Blame, apply, evaluate, holds, part, weigh};
-pub use self::flowing::{Ahead, Findings, Flowing, Outline, Shape, TakenParts};
+pub use self::flowing::{Ahead, CallMethod, Findings, Flowing, Outline, Shape, TakenParts};
 pub use self::known::{ByName, Known, KnownRoute, StreamSpec};
 pub use self::sink::Sink;
 pub use self::whole::ask_whole;

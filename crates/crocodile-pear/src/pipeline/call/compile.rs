@@ -14,7 +14,7 @@ use super::written::{CLIENT, Request, is_written};
 use crate::config::spec::{Entries, Located, Timeout};
 use crate::jq::Filter;
 use crate::pipeline::step::status::Rules;
-use crate::pipeline::step::{Compile, Shape, StreamSpec};
+use crate::pipeline::step::{CallMethod, Compile, Shape, StreamSpec};
 use crate::template::{Template, TemplateKind, hidden};
 use crate::upstream::{NEVER_FOUND, RewriteSpec, TRACED, TimeoutSpec, Timeouts, Upstream, is_new};
 
@@ -57,6 +57,12 @@ impl Request {
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> = templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
         let evaluates = !filters.is_empty() || when.is_some();
+        let reads_item = filters.iter().copied().chain(&when).any(Filter::reads_item);
+        let follows_one = step == "request" && !each && !own && cx.flow.shape == Shape::One;
+        if follows_one && !reads_item && matches!(body, Sent::Nothing) && self.method.is_none() && self.detach.is_none()
+        {
+            cx.found.taken_parts.unrelated = Some(self.to.span);
+        }
         let written = Written { step, when, otherwise, max_body: self.max_body.value.bytes(), hidden: hidden(&path) };
         let terms = Terms::new(written, filters, cx);
         let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
@@ -110,8 +116,14 @@ impl Request {
         } else if self.sends_clients() {
             taken.copies.push(self.to.value.clone());
         }
-        taken.method |= same && (own && self.body.is_none() || self.sends_clients() || method == Some(CLIENT));
-        taken.turns_to_get |= method.is_none() && self.body.is_none() && !own;
+        let method_of_call = match method {
+            Some(CLIENT) => CallMethod::Clients,
+            Some(method) => CallMethod::Written(Method::from_bytes(method.as_bytes()).unwrap_or_default()),
+            None if self.sends_clients() || own && self.body.is_none() => CallMethod::Clients,
+            None if self.body.is_some() => CallMethod::Default(Method::POST),
+            None => CallMethod::Default(Method::GET),
+        };
+        taken.methods.push((method_of_call, self.to.value.clone()));
         let usually_has_one = matches!(method, Some("POST" | "PUT" | "PATCH"));
         if usually_has_one && self.body.is_none() && !streams {
             taken.bodiless = taken.bodiless.or(self.method.as_ref().map(|method| method.span));

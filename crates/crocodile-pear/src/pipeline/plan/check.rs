@@ -51,47 +51,90 @@ pub fn end(cx: &mut Compile<'_>) {
 }
 
 /// The parts of a client's request that no step takes. The gateway refuses requests that have them.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct LostParts {
     /// Its body.
     pub body: bool,
-    /// Its method, if that is not GET or HEAD.
-    pub method: bool,
+    /// Its method, unless it is one of these.
+    pub methods: Option<Vec<Method>>,
 }
 
 /// Finds what no call takes of the client's request, and warns of it where clients probably send it. `place` is where the
-/// endpoint is written. A pipeline that no endpoint serves has no client.
-pub fn lost(place: Span, cx: &mut Compile<'_>) -> LostParts {
+/// endpoint is written; `asks`: a step runs statements in a database. A pipeline that no endpoint serves has no client.
+pub fn lost(place: Span, asks: bool, cx: &mut Compile<'_>) -> LostParts {
     let (route, taken) = (cx.known.route, &cx.found.taken_parts);
-    if route.path.is_empty() || cx.found.reads_body || Outline::calls_of(&cx.found.outline) == 0 {
+    if route.path.is_empty() || Outline::calls_of(&cx.found.outline) == 0 {
         return LostParts::default();
     }
+    let (reads_body, sent) = (cx.found.reads_body, route.method.is_none_or(often_has_body));
     let unread = taken.streams.is_empty() && taken.copies.is_empty();
-    let lost = LostParts {
-        body: unread && !route.ignores_body,
-        method: unread && !taken.method && taken.turns_to_get && route.method.is_none(),
-    };
-    if let (Some(place), [upstream]) = (taken.bodiless, taken.streams.as_slice())
-        && taken.copies.is_empty()
-    {
-        let message = format!("this call has no body: the client's goes to `{upstream}`");
-        let remedy = "write `body: client` here, and `method: GET` at the call that needs no body";
-        cx.problems.warning(place, message, remedy);
+    let changed = unread && taken.changes_method();
+    let mut served = taken.fixed_methods();
+    // Whose body is read is a question, whatever the calls are.
+    if reads_body && !served.contains(&Method::POST) {
+        served.push(Method::POST);
     }
-    let sent = route.method.is_none_or(often_has_body);
-    if lost.method && lost.body {
-        let message = "no call takes the client's method and body: other methods than GET get 405, and bodies 413";
-        let remedy = "write `GET` before the path, or `body: client` at the call that is to have both";
-        cx.problems.warning(place, message, remedy);
-    } else if lost.method {
-        let message = "no call takes the client's method: other methods than GET get 405";
-        cx.problems.warning(place, message, "write `GET` before the path, or `method: client` at a call");
-    } else if lost.body && sent {
-        let message = "no call takes the client's body: requests with one get 413";
-        let remedy = "write `body: client` at the call that is to have it, or `body: ignore` at the endpoint";
-        cx.problems.warning(place, message, remedy);
+    let lost = LostParts {
+        body: unread && !reads_body && !route.ignores_body,
+        methods: (changed && route.method.is_none()).then_some(served),
+    };
+    if let ([upstream], true, false) = (taken.streams.as_slice(), taken.copies.is_empty(), reads_body) {
+        if let Some(place) = taken.bodiless {
+            let message = format!("this call has no body: the client's goes to `{upstream}`");
+            let remedy = "write `body: client` here, and `method: GET` at the call that needs no body";
+            cx.problems.warning(place, message, remedy);
+        } else if let (Some(place), true) = (taken.unrelated, sent) {
+            let message = format!("this call is a GET without a body: the client's method and body go to `{upstream}`");
+            let remedy = "write `body: client` here, and `method: GET` at the call before, or `method: GET` here if \
+                          that is meant";
+            cx.problems.warning(place, message, remedy);
+        }
+    }
+    match (&lost.methods, route.method) {
+        (Some(served), _) => {
+            let (first, served) = (served[0].clone(), listed(served));
+            if lost.body {
+                let message = format!(
+                    "no call takes the client's method and body: other methods than {served} get 405, and bodies 413"
+                );
+                let remedy =
+                    format!("write `{first}` before the path, or `body: client` at the call that is to have both");
+                cx.problems.warning(place, message, remedy);
+            } else {
+                let message = format!("no call takes the client's method: other methods than {served} get 405");
+                let remedy = format!("write `{first}` before the path, or `method: client` at a call");
+                cx.problems.warning(place, message, remedy);
+            }
+        }
+        (None, _) if lost.body && sent => {
+            let message = "no call takes the client's body: requests with one get 413";
+            let remedy = "write `body: client` at the call that is to have it, or `body: ignore` at the endpoint";
+            cx.problems.warning(place, message, remedy);
+        }
+        // A POST whose body is read may well be a question.
+        (None, Some(method)) if changed && !asks && CHANGES.contains(method) => {
+            let has = listed(&taken.fixed_methods());
+            let message = format!("no call is a {method}: by default they are {has}");
+            let remedy =
+                format!("write `method: client` at the call that is to have it, or `method: {has}` if that is meant");
+            cx.problems.warning(place, message, remedy);
+        }
+        _ => {}
     }
     lost
+}
+
+/// The methods of requests that change something, apart from POST.
+const CHANGES: [Method; 3] = [Method::PUT, Method::PATCH, Method::DELETE];
+
+/// `GET`, `GET and POST`, `GET, POST and PUT`.
+pub fn listed(methods: &[Method]) -> String {
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// The methods whose requests rarely have a body.

@@ -1,5 +1,7 @@
 //! What steps hand to each other while the pipeline is compiled.
 
+use http::Method;
+
 use super::answers::Asked;
 use crate::cache::Dependence;
 use crate::config::problem::Span;
@@ -110,12 +112,44 @@ pub struct TakenParts {
     pub streams: Vec<String>,
     /// The upstreams that get a copy of it.
     pub copies: Vec<String>,
-    /// Whether a call has the client's method.
-    pub method: bool,
-    /// Whether a call is a GET only because no method is written.
-    pub turns_to_get: bool,
+    /// The methods of all calls, each with its upstream.
+    pub methods: Vec<(CallMethod, String)>,
     /// Where a call with a method that usually has a body has none.
     pub bodiless: Option<Span>,
+    /// Where a call is a GET by default, and takes nothing of the answer before it.
+    pub unrelated: Option<Span>,
+}
+
+/// The method of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallMethod {
+    /// The client's own.
+    Clients,
+    /// The one that is written.
+    Written(Method),
+    /// The one that it has because none is written.
+    Default(Method),
+}
+
+impl TakenParts {
+    /// Whether no call has the client's method, and a call would have another only because none is written.
+    pub fn changes_method(&self) -> bool {
+        let any = |is: fn(&CallMethod) -> bool| self.methods.iter().any(|(method, _)| is(method));
+        !any(|method| *method == CallMethod::Clients) && any(|method| matches!(method, CallMethod::Default(_)))
+    }
+
+    /// The methods of its calls, each once, without the client's own.
+    pub fn fixed_methods(&self) -> Vec<Method> {
+        let mut methods = Vec::new();
+        for (method, _) in &self.methods {
+            if let CallMethod::Written(method) | CallMethod::Default(method) = method
+                && !methods.contains(method)
+            {
+                methods.push(method.clone());
+            }
+        }
+        methods
+    }
 }
 
 /// What was found in the pipeline so far.
