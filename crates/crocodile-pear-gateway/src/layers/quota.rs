@@ -19,7 +19,7 @@ spec! {
     /// and forgets when it is restarted; a reload forgets nothing.
     pub struct Quota {
         /// How many requests, or how much of their `cost`: a number, or an expression over the client's request that gives
-        /// one: `$claims.tokens_per_month`.
+        /// one: `$claims.tokens_per_month`. An expression that gives 0 lets nothing pass.
         pub amount: Located<Written<u64>>,
         /// The period, in UTC.
         pub per: Period,

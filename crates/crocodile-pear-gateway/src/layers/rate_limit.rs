@@ -16,7 +16,7 @@ spec! {
     /// The maximum rate of requests. Further requests get 429.
     pub struct RateLimit {
         /// The number of requests per time: `100/1m`. Or an expression over the client's request that gives such a text:
-        /// `if $claims.plan == "paid" then "100/1m" else "10/1m" end`.
+        /// `if $claims.plan == "paid" then "100/1m" else "10/1m" end`. An expression that gives `0/1m` lets nothing pass.
         pub rate: Located<Written<Rate>>,
         /// How many requests may come at once after a pause. Default: the number in `rate`.
         pub burst: Option<Located<NonZeroU32>>,

@@ -8,7 +8,7 @@ use crocodile_pear::request::context::Scope;
 use crocodile_pear::telemetry::log_limiter::LogLimiter;
 
 use super::period::Period;
-use super::rate::Rate;
+use super::rate::{Rate, RateValue};
 use super::table::{Left, Pace, Table};
 
 /// A value as written, or an expression over the client's request that gives it.
@@ -66,6 +66,15 @@ impl Allowance {
         Some(Allowance { units: rate.requests, clock: Clock::Steady(window), pace })
     }
 
+    /// No unit at any time: every request is refused.
+    fn none(clock: Clock) -> Self {
+        let interval = match clock {
+            Clock::Steady(window) => window.max(1),
+            Clock::Period(_) => 1,
+        };
+        Allowance { units: 0, clock, pace: Pace { interval, room: 0 } }
+    }
+
     /// So many units in each period.
     pub fn of_quota(units: u64, period: Period) -> Option<Self> {
         let pace = Pace::new(1, units).filter(|_| units <= LARGEST)?;
@@ -76,7 +85,7 @@ impl Allowance {
     pub fn share(self, replicas: u64) -> Self {
         let pace = match self.clock {
             Clock::Steady(_) => self.pace.share(replicas),
-            Clock::Period(_) => Pace { room: (self.pace.room / replicas).max(1), ..self.pace },
+            Clock::Period(_) => Pace { room: (self.pace.room / replicas).max(self.pace.room.min(1)), ..self.pace },
         };
         Allowance { pace, ..self }
     }
@@ -146,29 +155,36 @@ impl Amount {
 impl Kind {
     fn read(&self, value: &jq::Value) -> Option<Allowance> {
         match self {
-            Kind::Rate(burst) => Allowance::of_rate(Rate::of(as_str(value)?)?, *burst),
-            Kind::Quota(period) => Allowance::of_quota(whole(value)?, *period),
+            Kind::Rate(burst) => match Rate::of(as_str(value)?)? {
+                RateValue::Some(rate) => Allowance::of_rate(rate, *burst),
+                RateValue::Zero(window) => Some(Allowance::none(Clock::Steady(window))),
+            },
+            Kind::Quota(period) => match whole(value)? {
+                0 => Some(Allowance::none(Clock::Period(*period))),
+                units => Allowance::of_quota(units, *period),
+            },
         }
     }
 
     fn wrong(&self) -> &'static str {
         match self {
             Kind::Rate(_) => "the expression gives something else than a rate, as `100/1m`",
-            Kind::Quota(_) => "the expression gives something else than a number from 1 on",
+            Kind::Quota(_) => "the expression gives something else than a number from 0 on",
         }
     }
 }
 
-/// A number as a count, rounded up; also one in a text.
+/// A number as a count, rounded up, and at most the largest one; also a number in a text.
 pub fn whole(value: &jq::Value) -> Option<u64> {
     let number = match value::shape(value) {
-        Shape::Integer(number) => return u64::try_from(number).ok(),
+        Shape::Integer(number) => return u64::try_from(number).ok().map(|number| number.min(LARGEST)),
         Shape::Float(number) => number,
         Shape::Literal(literal) => literal.parse().ok()?,
         Shape::Text(text) => std::str::from_utf8(text).ok()?.trim().parse().ok()?,
         _ => return None,
     };
-    (number >= 0.0 && number <= LARGEST as f64).then(|| number.ceil() as u64)
+    // A client that asks for more than can be counted does not get it for one unit.
+    (number >= 0.0).then(|| (number.ceil() as u64).min(LARGEST))
 }
 
 #[cfg(test)]
@@ -184,13 +200,31 @@ mod tests {
             ("1.2", Some(2)),
             ("\"12\"", Some(12)),
             ("-1", None),
-            ("1e30", None),
+            ("1e30", Some(LARGEST)),
+            ("\"1e300\"", Some(LARGEST)),
+            ("99999999999999999999999999", Some(LARGEST)),
+            ("9223372036854775807", Some(LARGEST)),
+            ("\"nan\"", None),
             ("null", None),
             ("\"\"", None),
             ("[1]", None),
         ] {
             assert_eq!(read(text), count, "{text}");
         }
+    }
+
+    #[test]
+    fn an_amount_of_zero_refuses_every_request_at_each_of_several_gateways() {
+        let read =
+            |kind: Kind, text: &str| kind.read(&crocodile_pear::json::read(&text.as_bytes().to_vec().into()).ok()?);
+        let table = Table::default();
+        for allowance in [read(Kind::Rate(None), "\"0/1m\""), read(Kind::Quota(Period::Day), "0")] {
+            let allowance = allowance.expect("an allowance");
+            for allowance in [allowance, allowance.share(3)] {
+                assert!(table.take(7, allowance.now(&table), allowance.pace, 1).is_err(), "{allowance:?}");
+            }
+        }
+        assert!(read(Kind::Rate(None), "\"0/never\"").is_none() && read(Kind::Quota(Period::Day), "-1").is_none());
     }
 
     #[test]

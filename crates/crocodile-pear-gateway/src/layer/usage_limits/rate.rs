@@ -36,10 +36,23 @@ impl fmt::Display for Rate {
     }
 }
 
+/// The value of an expression that gives a rate.
+pub enum RateValue {
+    Some(Rate),
+    /// No request at all: `0/1m`. The time is in nanoseconds.
+    Zero(u64),
+}
+
 impl Rate {
-    /// Reads the value of an expression; nothing if it is not a rate.
-    pub fn of(text: &str) -> Option<Self> {
-        parse(text.trim()).ok()
+    /// Reads the value of an expression; `None` if it is not a rate.
+    pub fn of(text: &str) -> Option<RateValue> {
+        if let Some((requests, time)) = text.split_once('/')
+            && requests.trim().parse() == Ok(0)
+        {
+            let nanos = window(time.trim()).ok()?.as_nanos();
+            return u64::try_from(nanos).ok().map(RateValue::Zero);
+        }
+        parse(text.trim()).ok().map(RateValue::Some)
     }
 }
 

@@ -36,7 +36,7 @@ impl Pace {
     /// The part of this limit for one of `replicas` gateways.
     pub fn share(self, replicas: u64) -> Self {
         let interval = self.interval.saturating_mul(replicas);
-        let burst = (self.room / self.interval).div_ceil(replicas).max(1);
+        let burst = (self.room / self.interval).div_ceil(replicas);
         Pace { interval, room: interval.saturating_mul(burst) }
     }
 
