@@ -31,7 +31,14 @@ pub fn apply(node: &mut Node, problems: &mut Problems) {
             _ => {
                 let remedy = match suggest(kind.as_str(), [UPSTREAMS, ENDPOINTS]) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known here: `{UPSTREAMS}`, `{ENDPOINTS}`"),
+                    None => match fields.as_plain() {
+                        Some(shown) => {
+                            format!(
+                                "write `{UPSTREAMS}: {{ {kind}: {shown} }}` or `{ENDPOINTS}: {{ {kind}: {shown} }}`"
+                            )
+                        }
+                        None => format!("known here: `{UPSTREAMS}`, `{ENDPOINTS}`"),
+                    },
                 };
                 problems.error::<()>(kind.span, format!("unknown field `{kind}`"), remedy);
                 continue;

@@ -167,11 +167,32 @@ fn reference(text: &str) -> usize {
     }
 }
 
+/// Variables of other products, and those of here.
+const FOREIGN: [(&str, &str); 13] = [
+    ("args", "query"),
+    ("auth", "claims"),
+    ("client_ip", "client.address"),
+    ("cookie", "cookies"),
+    ("header", "headers"),
+    ("host", "headers.host"),
+    ("http_host", "headers.host"),
+    ("ip", "client.address"),
+    ("jwt", "claims"),
+    ("params", "path"),
+    ("query_string", "query"),
+    ("remote_addr", "client.address"),
+    ("token", "claims"),
+];
+
 fn variables(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "no variables can be used here".to_owned();
     }
     let list: Vec<String> = known.iter().map(|name| format!("${name}")).collect();
+    let begin = |own: &str| own.split('.').next().is_some_and(|first| known.contains(&first));
+    if let Some((_, own)) = FOREIGN.iter().find(|(other, own)| *other == name && begin(own)) {
+        return format!("write `${own}`");
+    }
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `${near}`? There are {}", list.join(", ")),
         None => format!("there are {}", list.join(", ")),

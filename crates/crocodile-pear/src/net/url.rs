@@ -105,6 +105,15 @@ fn remedy(text: &str) -> String {
     if text.contains("${") {
         return "a variable has capitals, digits and `_`: `${HOST}`".to_owned();
     }
+    if let Some((_, rest)) = text.split_once("{{") {
+        // `{{ env "HOST" }}`, `{{ .Env.HOST }}`
+        let mut words = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+        if let Some(name) =
+            words.find(|word| word.to_ascii_lowercase() != "env" && word.to_ascii_lowercase() != "values")
+        {
+            return format!("write `${{{}}}`", name.to_uppercase());
+        }
+    }
     if let Some((_, rest)) = text.split_once('$') {
         let name = &rest[..rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len())];
         return format!("write `${{{}}}`", name.to_uppercase());

@@ -109,7 +109,16 @@ type Segments = (Vec<String>, Option<String>);
 
 fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments> {
     let Some(inner) = path.value.strip_prefix('/') else {
-        return problems.error(path.span, "a path begins with `/`", format!("write `/{path}`"));
+        let remedy = match path.value.split_once("://") {
+            Some((_, rest)) => {
+                let path = rest.find('/').map_or("/", |begin| &rest[begin..]);
+                format!(
+                    "write `{path}`; endpoints of one host are a group: `groups: {{ NAME: {{ hosts: […], endpoints: {{…}} }} }}`"
+                )
+            }
+            None => format!("write `/{path}`"),
+        };
+        return problems.error(path.span, "a path begins with `/`", remedy);
     };
     let (mut params, mut rest, mut at) = (Vec::new(), None, 1);
     for segment in inner.split('/') {
@@ -125,6 +134,11 @@ fn segments(path: &Located<String>, problems: &mut Problems) -> Option<Segments>
             return wrong("this is not the syntax of a path parameter", &format!("write `{meant}`"), problems);
         }
         match segment.strip_prefix('{').and_then(|segment| segment.strip_suffix('}')) {
+            None if segment.contains('?') && !segment.contains(['{', '}', '#', '%', ' ']) => {
+                let own = path.value.split('?').next().unwrap_or_default();
+                let remedy = format!("write `{own}`: an endpoint serves its path with any query");
+                return wrong("a path has no query", &remedy, problems);
+            }
             None if segment.contains(['{', '}', '?', '#', '%', ' ']) => {
                 let remedy = "a parameter is a whole segment, `{word}`; a path has no query and no escapes";
                 return wrong("this segment is neither text nor a parameter", remedy, problems);

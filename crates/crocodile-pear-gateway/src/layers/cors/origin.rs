@@ -72,6 +72,9 @@ fn parse(text: &str) -> Result<AllowedOrigin, String> {
             _ if name.contains('.') && is_name(name.trim_start_matches("*.")) => {
                 format!("write `https://{text}`, with the scheme")
             }
+            _ if ["true", "on", "yes", "all"].contains(&text) => {
+                "write `'*'` for every origin, or name them".to_owned()
+            }
             _ => USUAL.to_owned(),
         });
     };
@@ -163,7 +166,7 @@ mod tests {
             ("shop.example", "write `https://shop.example`, with the scheme"),
             ("*.shop.example", "write `https://*.shop.example`, with the scheme"),
             ("localhost:3000", "write `http://localhost:3000`, with the scheme"),
-            ("true", USUAL),
+            ("true", "write `'*'` for every origin, or name them"),
             ("https://shop.example/", "write `https://shop.example`: an origin has no path"),
             ("https://shop.example:443", "write `https://shop.example`: browsers leave out the usual port"),
             ("HTTPS://Shop.example", "write `https://shop.example`: browsers send it in lower case"),

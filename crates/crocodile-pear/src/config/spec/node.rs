@@ -271,6 +271,9 @@ impl Node {
     /// The text of a node that must be a scalar.
     pub fn expect_text(&self, wanted: &str, problems: &mut Problems) -> Option<Located<String>> {
         let remedy = match self.kind {
+            NodeKind::List(ref items) if !items.is_empty() && items.iter().all(|item| item.as_text().is_some()) => {
+                "write one text here, not a list; if it is a text with brackets, put it in quotes"
+            }
             NodeKind::Map(_) | NodeKind::List(_) => "put the whole text in quotes: YAML reads `{` and `[` itself",
             _ => "",
         };

@@ -25,7 +25,12 @@ impl OneKey {
         let entries = match &node.kind {
             NodeKind::Map(entries) if !entries.is_empty() => entries,
             _ => {
-                let remedy = format!("write `- NAME: …` with one of {}", names.join(", "));
+                let remedy = match node.as_plain() {
+                    Some(call) if names.contains(&"request") && call.contains(" /") => {
+                        format!("write `request: {call}`")
+                    }
+                    _ => format!("write `- NAME: …` with one of {}", names.join(", ")),
+                };
                 return problems.error(node.span, self.wanted(), remedy);
             }
         };

@@ -246,7 +246,7 @@ impl<'a> Fields<'a> {
     pub fn of(node: &'a Node, known: Vec<Field>, problems: &mut Problems) -> Option<Self> {
         let names: Vec<_> = known.iter().map(|field| field.name).collect();
         let wanted = format!("a map with {}", list(&names));
-        if let Some(remedy) = node.as_plain().and_then(|text| suggest::number(text, &names)) {
+        if let Some(remedy) = node.as_plain().and_then(|text| suggest::map_of(text, &names)) {
             return node.wrong("a map", remedy, problems);
         }
         let entries = node.expect_map(&wanted, problems)?;

@@ -5,10 +5,21 @@ const LONGEST: usize = 64;
 
 /// Names that other products and formats use for words here.
 const SAME: &[(&str, &str)] = &[
+    ("1d", "day"),
+    ("1h", "hour"),
+    ("1w", "week"),
     ("aggregate", "merge"),
+    ("allow_headers", "headers"),
+    ("allow_methods", "methods"),
+    ("allow_origin", "origins"),
+    ("allow_origins", "origins"),
+    ("allowed_headers", "headers"),
+    ("allowed_methods", "methods"),
+    ("allowed_origins", "origins"),
     ("array", "json"),
     ("backend", "to"),
     ("backends", "upstreams"),
+    ("basic_auth", "basic"),
     ("bind", "listen"),
     ("call", "request"),
     ("circuit_breaker", "breaker"),
@@ -17,6 +28,7 @@ const SAME: &[(&str, &str)] = &[
     ("collect", "concatenate"),
     ("combine", "merge"),
     ("concat", "concatenate"),
+    ("daily", "day"),
     ("default", "otherwise"),
     ("deduplicate", "dedupe"),
     ("distinct", "dedupe"),
@@ -32,7 +44,9 @@ const SAME: &[(&str, &str)] = &[
     ("healthcheck", "health"),
     ("host", "hosts"),
     ("hosts", "servers"),
+    ("hourly", "hour"),
     ("input_headers", "forward"),
+    ("ip_hash", "hash"),
     ("jsonl", "ndjson"),
     ("jsonlines", "ndjson"),
     ("least_conn", "least_loaded"),
@@ -41,6 +55,7 @@ const SAME: &[(&str, &str)] = &[
     ("locations", "endpoints"),
     ("loop", "each"),
     ("map", "transform"),
+    ("monthly", "month"),
     ("parallel", "requests"),
     ("paths", "endpoints"),
     ("port", "listen"),
@@ -52,6 +67,7 @@ const SAME: &[(&str, &str)] = &[
     ("sites", "groups"),
     ("steps", "pipeline"),
     ("targets", "servers"),
+    ("trusted_proxies", "trust"),
     ("unique", "dedupe"),
     ("upstream", "to"),
     ("uri", "url"),
@@ -59,6 +75,38 @@ const SAME: &[(&str, &str)] = &[
     ("vhosts", "groups"),
     ("virtual_host", "hosts"),
     ("virtual_hosts", "groups"),
+    ("warning", "warn"),
+    ("weekly", "week"),
+];
+
+/// Fields of other products, a field that is known where they stand for something here, and what to write instead. `@` is
+/// the value that is written there.
+const ELSEWHERE: &[(&[&str], &str, &str)] = &[
+    (&["read_timeout", "proxy_read_timeout"], "balance", "write `timeout: { idle: @ }`"),
+    (&["connect_timeout", "proxy_connect_timeout", "dial_timeout"], "balance", "write `timeout: { connect: @ }`"),
+    (&["preserve_host", "pass_host_header", "passHostHeader"], "balance", "write `host: keep`"),
+    (&["sticky", "sticky_sessions"], "balance", "write `balance: { by: cookie, cookie: server }`"),
+    (&["weight"], "share", "write `share: @%`"),
+    (&["forward_auth", "auth_request"], "pipeline", "write `authenticate: [ { forward: { to: NAME, path: /… } } ]`"),
+    (&["root", "try_files", "file_server", "static"], "pipeline", "write `files: @`"),
+    (&["websocket", "websockets", "ws"], "pipeline", "write `upgrade: [websocket]`"),
+    (&["strip_prefix", "strip_path"], "pipeline", "leave it out: the upstream gets the path that the call has"),
+    (&["return"], "pipeline", "write `pipeline: [ respond: { status: @ } ]`"),
+    (&["redirect"], "pipeline", "write `pipeline: [ respond: { status: 302, headers: { location: @ } } ]`"),
+    (&["encode", "gzip_types"], "listen", "write `compress: on`"),
+    (&["access_log"], "listen", "write `log: { access: @ }`"),
+    (&["add_header", "add_headers", "response_headers"], "cors", "write `headers: { set: { NAME: … } }`"),
+    (&["key"], "burst", "write `by: @`"),
+    (&["code", "status_code"], "detail", "write `status: @`"),
+    (&["message", "reason"], "detail", "write `detail: @`"),
+    (&["async", "background"], "on_status", "write `detach: on`"),
+    (&["retry", "retries"], "on_status", "write `retry: { attempts: @ }` at the upstream"),
+    (
+        &["insecure", "verify", "insecure_skip_verify", "skip_verify", "ssl_verify"],
+        "server_name",
+        "write the CA of the server, or its own certificate: `ca: FILE`",
+    ),
+    (&["ttl", "expires", "max_age"], "stale_if_error", "write `for: @`"),
 ];
 
 /// Fields of other products that do not exist here, and what to write instead.
@@ -123,13 +171,42 @@ pub fn inside(word: &str, value: Option<&str>, fields: &[&str]) -> Option<String
         let path = if shown.contains(" /") { "" } else { " /…" };
         return Some(format!("write `pipeline: [ request: {shown}{path} ]`"));
     }
-    (fields.contains(&"retry") && RETRIES.contains(&word)).then(|| format!("write `retry: {{ attempts: {shown} }}`"))
+    if fields.contains(&"retry") && RETRIES.contains(&word) {
+        return Some(format!("write `retry: {{ attempts: {shown} }}`"));
+    }
+    if fields == ["set", "remove", "preset"] && word.contains('-') {
+        return Some(format!("write `set: {{ {word}: {shown} }}`"));
+    }
+    let found = ELSEWHERE.iter().find(|(words, beside, _)| words.contains(&word) && fields.contains(beside));
+    found.map(|(.., remedy)| remedy.replace('@', shown))
 }
 
-/// The text to write instead of a number in the place of a map with these fields.
-pub fn number(number: &str, fields: &[&str]) -> Option<String> {
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    (digits && fields.contains(&"attempts")).then(|| format!("write `{{ attempts: {number} }}`"))
+/// The map to write instead of a text in the place of a map with these fields.
+pub fn map_of(text: &str, fields: &[&str]) -> Option<String> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if fields.contains(&"attempts") && digits(text) {
+        return Some(format!("write `{{ attempts: {text} }}`"));
+    }
+    if fields.contains(&"burst") && text.contains('/') {
+        return Some(format!("write `{{ rate: {text} }}`"));
+    }
+    if fields.contains(&"amount")
+        && let Some((amount, per)) = text.split_once('/')
+        && digits(amount.trim())
+    {
+        let per = suggest(per.trim(), ["hour", "day", "week", "month"])?;
+        return Some(format!("write `{{ amount: {}, per: {per} }}`", amount.trim()));
+    }
+    if fields.contains(&"keep")
+        && fields.contains(&"claims")
+        && let Some((to, path)) = text.split_once(' ')
+    {
+        return Some(format!("write `{{ to: {to}, path: {} }}`", path.trim()));
+    }
+    if fields.starts_with(&["when", "status", "detail"]) {
+        return Some(format!("write `{{ when: '{}', status: 400 }}`", text.replace('\'', "''")));
+    }
+    (fields.contains(&"probes") && ["true", "on", "yes"].contains(&text)).then(|| "write `{ failures: 5 }`".to_owned())
 }
 
 /// The field that takes a list, where this one takes a text.

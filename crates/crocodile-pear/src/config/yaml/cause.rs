@@ -314,6 +314,9 @@ impl Scene<'_> {
         let lines = self.above().next().into_iter().chain([self.line]);
         let (line, key) = lines.filter_map(|line| Some((line, bare(&line)?))).next()?;
         let place = (line, self.lines[line].begin(), self.lines[line].end());
+        if let Some(comment) = key.strip_prefix("//") {
+            return self.told(place, "a comment begins with `#`".to_owned(), format!("write `#{comment}`"));
+        }
         self.told(place, format!("there is no `:` after `{key}`"), format!("write `{key}:`"))
     }
 

@@ -6,7 +6,7 @@ use super::compile_error::Fault;
 /// The fault that a habit explains; `faults` are the ones from the compiler.
 pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {
     let code = code(source);
-    let looks = [sign, quote, negation, ternary, arrow, method, root, predicate, star, braces, unfinished];
+    let looks = [sign, quote, negation, ternary, arrow, method, root, predicate, star, braces, comparison, unfinished];
     let found = looks.iter().find_map(|look| look(source, &code));
     match found.or_else(|| faults.iter().find_map(|fault| hyphen(source, fault).or_else(|| commas(source, fault)))) {
         Some(fault) => vec![fault],
@@ -17,7 +17,46 @@ pub fn explain(source: &str, faults: Vec<Fault>) -> Vec<Fault> {
 /// Code that compiles, but does not mean what it looks like: `.a ?? .b` is two `?` and the path `.a.b`.
 pub fn hidden(source: &str) -> Option<Fault> {
     let code = code(source);
-    code.find("??").map(|at| told(at, 2, "`??` is not an operator".into(), "write `//`".into()))
+    let question = code.find("??").map(|at| told(at, 2, "`??` is not an operator".into(), "write `//`".into()));
+    question.or_else(|| selected(&code)).or_else(|| interpolation(source, &code))
+}
+
+/// `select(.id = 1)`, `if .id = 1 then`: always true.
+fn selected(code: &str) -> Option<Fault> {
+    let calls = code.match_indices("select(").filter_map(|(at, word)| {
+        let open = at + word.len() - 1;
+        Some(open..open + closing(&code[open..])?)
+    });
+    let tests = code.match_indices("if ").filter_map(|(at, _)| Some(at..at + code[at..].find(" then")?));
+    // An assignment within brackets of its own is meant.
+    let bare = |range: &std::ops::Range<usize>| !code[range.start + 1..range.end].contains(['(', '|', '{']);
+    let at = calls.chain(tests).filter(bare).find_map(|range| Some(range.start + assignment(&code[range])?))?;
+    Some(told(at, 1, "`=` assigns a value, it does not compare".into(), "write `==`".into()))
+}
+
+/// `"${.name}"`, as in JavaScript.
+fn interpolation(source: &str, code: &str) -> Option<Fault> {
+    let within = |at: &usize| code[*at..].starts_with("  ");
+    let begins = source.match_indices("${.").chain(source.match_indices("${$")).map(|(at, _)| at);
+    let at = begins.filter(within).min()?;
+    let length = source[at..].find('}')? + 1;
+    let inner = &source[at + 2..at + length - 1];
+    Some(told(at, length, "`${…}` in a string is text".into(), format!("write `\\({inner})`")))
+}
+
+/// `.a is null`, `.a in [1, 2]`
+fn comparison(source: &str, code: &str) -> Option<Fault> {
+    for (words, meant) in [(" is not null", "!= null"), (" is null", "== null")] {
+        if let Some(at) = code.find(words) {
+            let length = words.len() - 1;
+            return Some(told(at + 1, length, "`is` is not an operator".into(), format!("write `{meant}`")));
+        }
+    }
+    let at = code.find(" in [")?;
+    let length = code[at..].find(']')? + 1;
+    let list = &source[at + 5..at + length - 1];
+    let remedy = format!("write ` | IN({list})` instead of `{}`", &source[at..at + length]);
+    Some(told(at + 1, length - 1, "`in` is not an operator".into(), remedy))
 }
 
 /// The position of `=` in a condition that sets a value instead of comparing.
@@ -55,16 +94,19 @@ fn code(source: &str) -> String {
 }
 
 /// Names that other languages have for functions of jq.
-const SAME: [(&str, &str); 36] = [
+const SAME: [(&str, &str); 42] = [
+    ("NULL", "null"),
+    ("None", "null"),
     ("avg", "add / length"),
     ("capitalize", "ascii_upcase"),
     ("coalesce", "//"),
-    ("concat", "add"),
+    ("concat", "+"),
     ("count", "length"),
     ("distinct", "unique"),
     ("downcase", "ascii_downcase"),
     ("endsWith", "endswith"),
     ("every", "all"),
+    ("filter", "map(select(…))"),
     ("fromJson", "fromjson"),
     ("from_json", "fromjson"),
     ("groupBy", "group_by"),
@@ -75,6 +117,7 @@ const SAME: [(&str, &str); 36] = [
     ("len", "length"),
     ("lower", "ascii_downcase"),
     ("lowercase", "ascii_downcase"),
+    ("nil", "null"),
     ("orderBy", "sort_by"),
     ("parseFloat", "tonumber"),
     ("parseInt", "tonumber"),
@@ -84,11 +127,13 @@ const SAME: [(&str, &str); 36] = [
     ("sortBy", "sort_by"),
     ("startsWith", "startswith"),
     ("str", "tostring"),
+    ("substring", ".[…:…]"),
     ("sum", "add"),
     ("toJson", "tojson"),
     ("toLowerCase", "ascii_downcase"),
     ("toString", "tostring"),
     ("toUpperCase", "ascii_upcase"),
+    ("undefined", "null"),
     ("uniq", "unique"),
     ("upper", "ascii_upcase"),
     ("uppercase", "ascii_upcase"),
@@ -100,7 +145,8 @@ pub fn same(name: &str) -> Option<&'static str> {
 }
 
 /// Operators and quotes of other languages.
-const SIGNS: [(&str, &str, &str); 10] = [
+const SIGNS: [(&str, &str, &str); 11] = [
+    ("++", "`++` is not an operator", "write `+`"),
     ("&&", "`&&` is not an operator", "write `and`"),
     ("||", "`||` is not an operator", "write `or`"),
     ("===", "`===` is not an operator", "write `==`"),
@@ -312,6 +358,13 @@ mod tests {
             ("{{.name}}", "{{", "write `.name`"),
             ("{{id}}", "{{", "write `{id}`"),
             ("if .a then 1", "", "write `end` where the `if` ends"),
+            (".a ++ .b", "++", "write `+`"),
+            ("if .a is null then 1 else 2 end", "is null", "write `== null`"),
+            ("select(.a in [1, 2])", "in [1, 2]", "write ` | IN(1, 2)` instead of ` in [1, 2]`"),
+            ("[.items[] | select(.id = 1)]", "=", "write `==`"),
+            ("if .id = 1 then 2 else 3 end", "=", "write `==`"),
+            ("\"id ${.id}\"", "${.id}", "write `\\(.id)`"),
+            (".a == None", "None", "write `null`"),
             (".user-id", ".user-id", "write `.\"user-id\"`"),
             (".a | sub(\"x,\", [1, 2] | tojson)", "sub", "separate them by `;`: write `sub(\"x,\"; [1, 2] | tojson)`"),
         ] {
@@ -330,6 +383,10 @@ mod tests {
             ".\"user-id\"",
             ".a? // .b",
             "{a: {b: 1}}",
+            "select((.a = 1) | .b)",
+            "if (.a |= 1 | .b) then 1 else 2 end",
+            "\"a $ {b} ${NAME}\"",
+            "\"x is null\"",
             "\"\\\"'\" | ascii_downcase",
         ] {
             assert!(Filter::compile(source, &[]).is_ok(), "{source}");

@@ -53,6 +53,15 @@ impl Compile<'_> {
                 let inner = doubled(source).unwrap_or_default();
                 (source, "this is an object, and a URL takes a text".to_owned(), format!("write `{{{inner}}}`"))
             }
+            Piece::Jq(source) if OBJECTS.contains(&source.trim()) => {
+                let remedy = match source.trim() {
+                    "$query" => {
+                        "write `?*` at the end of the path for the client's query, or `{$query.NAME}`".to_owned()
+                    }
+                    object => format!("name a field, as in `{{{object}.NAME}}`"),
+                };
+                (source, "this is an object, and a URL or a header takes a text".to_owned(), remedy)
+            }
             Piece::Rest(name) if self.is_param(name) && self.known.route.rest != Some(name) => (
                 name,
                 format!("`{name}` is one segment of the path, not the rest of it"),
@@ -113,6 +122,9 @@ impl Compile<'_> {
         }
     }
 }
+
+/// Variables whose value is an object.
+const OBJECTS: [&str; 6] = ["$query", "$headers", "$path", "$cookies", "$client", "$claims"];
 
 /// `{{word}}`, as other products have it: the word.
 fn doubled(source: &str) -> Option<&str> {

@@ -81,9 +81,15 @@ impl Compile<'_> {
     fn check_text(&mut self, written: &Located<Literal>) {
         let Ok(Json::String(text)) = serde_json::from_str(written.value.as_str()) else { return };
         let meant = text.trim();
-        if meant.starts_with(['[', '{']) && serde_json::from_str::<Json>(meant).is_ok() {
-            let what = if meant.starts_with('[') { "list" } else { "map" };
-            let message = format!("this is a text, not a {what}");
+        let what = match meant.chars().next() {
+            Some('[') => "list",
+            Some('{') => "map",
+            Some('n') if meant == "null" => "null",
+            _ => return,
+        };
+        if serde_json::from_str::<Json>(meant).is_ok() {
+            let what = if what == "null" { what.to_owned() } else { format!("a {what}") };
+            let message = format!("this is a text, not {what}");
             self.problems.warning(written.span, message, format!("leave out the quotes: write `{meant}`"));
         }
     }
