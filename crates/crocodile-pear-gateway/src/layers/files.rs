@@ -154,6 +154,8 @@ impl ReadyFiles {
             false => open::open(&self.root, &path),
         };
         match found {
+            // A file is no folder: links in it would lead below it.
+            Found::File(..) if !self.single && rest.ends_with('/') => self.fall_back(scope, &path),
             Found::File(file, meta) => Some(self.serve(scope, &path, file, meta)),
             Found::Folder if path.is_empty() && scope.path().is_some_and(|path| path.ends_with('/')) => {
                 self.index(scope, "")

@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use crocodile_pear_stage as stage;
 use stage::gateway::Gateway;
@@ -175,4 +177,54 @@ fn ten_thousand_hostile_paths_lead_to_nothing_outside() {
         }
     }
     assert!(sent > 10_000, "{sent}");
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_while_it_is_read_leads_to_nothing_outside() {
+    let root = folder("race");
+    std::fs::create_dir_all(root.join("outside")).unwrap();
+    std::fs::create_dir_all(root.join("public/now")).unwrap();
+    std::fs::write(root.join("outside/file.txt"), "SECRET").unwrap();
+    std::fs::write(root.join("public/now/file.txt"), "public").unwrap();
+    let gateway = gateway(&root, "  '/app/{*path}': { files: ./public }\n");
+    let over = AtomicBool::new(false);
+    let (now, aside) = (root.join("public/now"), root.join("public/aside"));
+    let mut found = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                std::fs::rename(&now, &aside).unwrap();
+                symlink("../outside", &now).unwrap();
+                std::fs::remove_file(&now).unwrap();
+                std::fs::rename(&aside, &now).unwrap();
+            }
+        });
+        let mut client = Client::new(&gateway);
+        let mut leaked = false;
+        for _ in 0..5_000 {
+            let said = client.send("GET /app/now/file.txt", "");
+            leaked |= said.body != b"public" && said.status != 404;
+            found += usize::from(said.status == 200);
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(!leaked);
+    });
+    assert!(found > 0);
+}
+
+#[test]
+fn what_is_no_file_is_not_read() {
+    let root = folder("special");
+    symlink("/dev/zero", root.join("public/zero.bin")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(root.join("public/pipe.txt")).status();
+    assert!(pipe.unwrap().success());
+    let gateway = gateway(&root, "  '/app/{*path}': { files: ./public }\n");
+    let mut client = Client::new(&gateway);
+    let long = format!("/app/{}", "n".repeat(300));
+    let deep = format!("/app/{}", "d/".repeat(2_500));
+    for path in ["/app/zero.bin", "/app/pipe.txt", "/app/app.js%00", "/app/app.js%00.txt", "/app/app.js/", &long, &deep]
+    {
+        assert_eq!(client.send(&format!("GET {path}"), "").status, 404, "{path}");
+    }
+    assert_eq!(client.send("GET /app/app.js", "").status, 200);
 }
