@@ -16,6 +16,7 @@ mod pages;
 mod reference;
 mod security;
 mod stage;
+mod tasks;
 
 use std::path::PathBuf;
 
