@@ -1,13 +1,17 @@
 //! What an edge gateway does beside proxying: asks a service whether a request may pass, serves files, copies calls. CPU of the process for
 //! one request, beside nginx where it can do that, in one run.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use crate::Result;
+use crate::client::Connection;
 use crate::expected::Expected;
 use crate::load::{Load, Pace, get};
 use crate::process::{Folder, Process};
@@ -112,6 +116,8 @@ pub async fn run(options: Options) -> Result<()> {
     }
     sheet.print(Style::choose(options.markdown))?;
     say("")?;
+    dying(&binary, up).await?;
+    say("")?;
     mirror(&binary, up, options.requests, options.rounds).await?;
     say("")?;
     say(
@@ -146,10 +152,125 @@ fn median(mut costs: Vec<Cost>) -> Cost {
     Cost { micros: costs[costs.len() / 2].micros, p99: p99(&costs) }
 }
 
+/// The states of the service that decides.
+const ALIVE: usize = 0;
+const SILENT: usize = 1;
+const GONE: usize = 2;
+
+/// The time that the gateway waits for a decision.
+const DECISION: Duration = Duration::from_millis(500);
+
+/// A service that decides, until it hangs, and then is gone. Blocking: it has a thread for each connection.
+struct Decider {
+    address: SocketAddr,
+    state: Arc<AtomicUsize>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Decider {
+    fn start() -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let (state, streams) = (Arc::new(AtomicUsize::new(ALIVE)), Arc::new(Mutex::new(Vec::new())));
+        let (now, kept): (Arc<AtomicUsize>, Arc<Mutex<Vec<TcpStream>>>) = (state.clone(), streams.clone());
+        std::thread::Builder::new().name("decider".into()).spawn(move || {
+            for stream in listener.incoming().map_while(std::result::Result::ok) {
+                if now.load(Ordering::SeqCst) == GONE {
+                    return;
+                }
+                if let (Ok(own), Ok(mut kept)) = (stream.try_clone(), kept.lock()) {
+                    kept.push(own);
+                }
+                let now = now.clone();
+                std::thread::spawn(move || decide(stream, &now));
+            }
+        })?;
+        Ok(Decider { address, state, streams })
+    }
+
+    /// Closes its connections and takes no more.
+    fn go(&self) {
+        self.state.store(GONE, Ordering::SeqCst);
+        // Wakes the thread that accepts, which ends.
+        let _ = TcpStream::connect(self.address);
+        for stream in self.streams.lock().map(|mut streams| std::mem::take(&mut *streams)).unwrap_or_default() {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Lets all requests pass while the service is alive.
+fn decide(mut stream: TcpStream, state: &AtomicUsize) {
+    let (mut received, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = stream.read(&mut piece) {
+        received.extend_from_slice(&piece[..read]);
+        while let Some(end) = memchr::memmem::find(&received, b"\r\n\r\n") {
+            received.drain(..end + 4);
+            // The head is dropped: nobody ever gets an answer to it.
+            if state.load(Ordering::SeqCst) != ALIVE {
+                continue;
+            }
+            if stream.write_all(b"HTTP/1.1 204 No Content\r\nx-user: ada\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The statuses that clients get under load while the service that decides is there, hangs, and is gone.
+async fn dying(binary: &Path, up: SocketAddr) -> Result<()> {
+    const CLIENTS: usize = 64;
+    let decider = Decider::start()?;
+    let gateway = product::start(binary, "dying", |listen| product::guarded(listen, up, decider.address, DECISION))?;
+    let mut sheet = Sheet::new(1, ["the service that decides", "requests", "let in", "refused", "other", "slowest ms"]);
+    for (name, state, each) in [("answers", ALIVE, 200), ("hangs", SILENT, 8), ("is gone", GONE, 200)] {
+        match state {
+            GONE => decider.go(),
+            state => decider.state.store(state, Ordering::SeqCst),
+        }
+        let tasks = tokio::task::LocalSet::new();
+        let workers: Vec<_> = (0..CLIENTS).map(|_| tasks.spawn_local(statuses(gateway.address, each))).collect();
+        let all = tasks.run_until(async {
+            let mut all = Vec::new();
+            for worker in workers {
+                all.extend(worker.await??);
+            }
+            Result::Ok(all)
+        });
+        let all = tokio::time::timeout(WITHIN, all).await.map_err(|_| "not done in time")??;
+        let count = |wanted: fn(u16) -> bool| all.iter().filter(|(status, _)| wanted(*status)).count().to_string();
+        let slowest = all.iter().map(|(_, took)| *took).max().unwrap_or_default();
+        sheet.add([
+            name.to_owned(),
+            all.len().to_string(),
+            count(|status| status == 200),
+            count(|status| matches!(status, 502..=504)),
+            count(|status| status != 200 && !matches!(status, 502..=504)),
+            format!("{:.1}", slowest.as_secs_f64() * 1e3),
+        ]);
+    }
+    sheet.print(Style::choose(false))?;
+    say(&format!("The gateway waits {} ms for a decision.", DECISION.as_millis()))?;
+    Ok(())
+}
+
+/// The status of each of so many requests, and how long it took.
+async fn statuses(address: SocketAddr, requests: usize) -> Result<Vec<(u16, Duration)>> {
+    let request = get("/guarded", &address.to_string());
+    let mut connection = Connection::open(address).await?;
+    let mut statuses = Vec::with_capacity(requests);
+    for _ in 0..requests {
+        let begun = Instant::now();
+        let answer = connection.exchange(&request).await?;
+        statuses.push((answer.status, begun.elapsed()));
+    }
+    Ok(statuses)
+}
+
 /// The effect of a mirror whose server never answers on clients, and its memory.
 async fn mirror(binary: &Path, up: SocketAddr, requests: usize, rounds: usize) -> Result<()> {
     // Takes connections and reads nothing.
-    let hangs = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let hangs = TcpListener::bind("127.0.0.1:0")?;
     let address = hangs.local_addr()?;
     let held = std::thread::Builder::new().name("hangs".into());
     held.spawn(move || hangs.incoming().collect::<Vec<_>>())?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::Result;
 use crate::process::{Folder, Process, free_address};
@@ -76,6 +77,23 @@ endpoints:
   /files/{{*path}}: {{ files: {} }}
 ",
         files.display()
+    )
+}
+
+/// A proxy whose requests need the decision of a service within `timeout`.
+pub fn guarded(listen: SocketAddr, upstream: SocketAddr, service: SocketAddr, timeout: Duration) -> String {
+    let timeout = timeout.as_millis();
+    format!(
+        "\
+listen: {listen}
+upstreams:
+  up: {{ url: 'http://{upstream}' }}
+  service: {{ url: 'http://{service}' }}
+endpoints:
+  GET /guarded:
+    authenticate: [ {{ forward: {{ to: service, path: /auth, keep: [x-user], timeout: {timeout}ms }} }} ]
+    pipeline: [ request: up /item ]
+"
     )
 }
 
