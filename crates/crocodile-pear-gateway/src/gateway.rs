@@ -992,7 +992,7 @@ impl Endpoint {
         })
     }
 
-    /// Which method its calls have, for `explain`; `None` if that is plain: one call with the method of the endpoint.
+    /// The methods of its calls, for `explain`; `None` if clients send no body with the method of the endpoint.
     pub fn call_methods(&self) -> Option<String> {
         let plan = &self.rest.plan;
         if !self.takes_bodies {

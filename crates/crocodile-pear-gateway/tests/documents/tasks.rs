@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::root;
 
-/// What belongs to an example beside its own file.
+/// The files that belong to an example.
 const PARTS: [(&str, &[&str]); 3] = [
     ("llm", &["plans-keys.yaml"]),
     ("plans", &["plans-keys.yaml"]),
