@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use crate::config::visible::{self, is_hidden};
+
 /// The longest line that a map or list is put on.
 const WIDTH: usize = 110;
 
@@ -39,9 +41,10 @@ struct Entry {
 }
 
 impl Yaml {
-    /// A number, a duration or a word.
+    /// A number, a duration or a word. Anything else is a text: what an imported file says is never more than that.
     pub fn plain(value: impl ToString) -> Self {
-        Yaml::Plain(value.to_string())
+        let value = value.to_string();
+        if is_word(&value) { Yaml::Plain(value) } else { Yaml::Text(value) }
     }
 
     /// A text.
@@ -163,7 +166,7 @@ const NAMED: [&str; 4] = ["upstreams", "endpoints", "groups", "databases"];
 fn remark(text: &mut String, indent: usize, comment: Option<&str>) {
     for line in comment.unwrap_or_default().lines() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:indent$}# {line}", "");
+        let _ = writeln!(text, "{:indent$}# {}", "", visible::plain(line));
     }
 }
 
@@ -228,6 +231,12 @@ fn item(text: &mut String, indent: usize, item: &Yaml) {
     }
 }
 
+/// Whether a text is one word for YAML and for the configuration, wherever it is written.
+fn is_word(text: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-+/%".contains(letter);
+    !matches!(text, "" | "-" | "---" | "...") && !text.starts_with('%') && text.chars().all(fits)
+}
+
 fn is_scalar(value: &Yaml) -> bool {
     matches!(value, Yaml::Plain(_) | Yaml::Text(_))
 }
@@ -259,7 +268,7 @@ fn flow(value: &Yaml, within: bool) -> Option<String> {
 
 /// Whether a text of several lines may be written as a block.
 fn block_safe(text: &str) -> bool {
-    let odd = |letter: char| letter.is_control() && letter != '\n';
+    let odd = |letter: char| is_hidden(letter) && letter != '\n';
     !text.starts_with([' ', '\n']) && !text.ends_with('\n') && !text.contains(odd) && !text.contains("${")
 }
 
@@ -267,7 +276,7 @@ fn block_safe(text: &str) -> bool {
 fn scalar(text: &str, flow: bool) -> String {
     // `${` would be a variable of the environment.
     let text = text.replace("${", "$${");
-    if text.chars().any(char::is_control) {
+    if text.chars().any(is_hidden) {
         return quoted(&text);
     }
     if is_plain(&text, flow) { text } else { format!("'{}'", text.replace('\'', "''")) }
@@ -305,8 +314,9 @@ fn quoted(text: &str) -> String {
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
-            letter if letter.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(letter));
+            letter if is_hidden(letter) => {
+                let code = u32::from(letter);
+                let _ = if code < 0x1_0000 { write!(quoted, "\\u{code:04x}") } else { write!(quoted, "\\U{code:08x}") };
             }
             letter => quoted.push(letter),
         }

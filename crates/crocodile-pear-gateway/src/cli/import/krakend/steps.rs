@@ -104,8 +104,8 @@ pub fn single(call: &Call<'_>, made: &Made) -> Yaml {
     if let Some((_, strategy)) = &made.fixed
         && matches!(strategy, Strategy::Always | Strategy::Errored)
     {
-        let otherwise = if *strategy == Strategy::Always { "{}" } else { "null" };
-        request.set("otherwise", Yaml::plain(otherwise));
+        let otherwise = if *strategy == Strategy::Always { Map::default().into() } else { Yaml::plain("null") };
+        request.set("otherwise", otherwise);
         is_long = true;
     }
     if call.backend.details.is_some() {
