@@ -2,6 +2,7 @@
 
 use crocodile_pear::config::spec::Expression;
 use crocodile_pear::format::sse::Events;
+use crocodile_pear::http::http1::answer::is_events;
 use crocodile_pear::jq::{self, Filter, Value};
 use crocodile_pear::json::{self, value::as_object};
 use crocodile_pear::request::context::Scope;
@@ -83,9 +84,12 @@ pub enum Reading {
 
 impl Reading {
     pub fn of(headers: &HeaderMap) -> Self {
-        let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
+        let media = headers.get(http::header::CONTENT_TYPE);
+        if media.is_some_and(|media| is_events(media.as_bytes())) {
+            return Reading::Events;
+        }
+        let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
         match media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-            "text/event-stream" => Reading::Events,
             "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json-seq" => {
                 Reading::Lines
             }
