@@ -1,5 +1,5 @@
-//! No answer that was made for one client reaches another: random configurations of caches, fields, claims, cookies and hosts, and random
-//! clients. Each answer is compared with the one that the same client gets of the same pipeline without a cache.
+//! No answer that was made for one client reaches another: random configurations of caches, fields, claims, cookies, hosts, choices,
+//! mirrors, services that decide and links that are followed, and random clients. Each answer is compared with the one that the same client gets of the same pipeline without a cache.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -57,7 +57,7 @@ const NAMES: [&str; 11] = [
     "forwarded",
 ];
 
-const WRITTEN: [&str; 13] = [
+const WRITTEN: [&str; 16] = [
     "fixed",
     "{$claims.sub}",
     "{$claims.team}",
@@ -71,6 +71,34 @@ const WRITTEN: [&str; 13] = [
     "{$headers | .[\"x-real-ip\"]}",
     "{$client | .address}",
     "{[$headers[\"x-a\", \"x-user\"] // \"none\"] | join(\"-\")}",
+    "{$cookies.s}",
+    "{$claims[\"x-role\"]}",
+    "{$path.path}-{$query.q}",
+];
+
+/// What a choice between two upstreams goes by.
+const CHOICES: [&str; 7] = [
+    "$headers[\"x-a\"] == \"a\"",
+    "$claims.admin // false",
+    "$claims.sub == \"anna\"",
+    "$claims[\"x-role\"] == \"role-anna-\"",
+    "$cookies.s == \"anna\"",
+    "$client.address == \"192.0.2.1\"",
+    "$headers.host == \"one.test\"",
+];
+
+/// How calls are made. `CALL` is one to the upstream of the case, `LINKS` one for a document with a link to it, `TO` is its name and
+/// `FIELDS` are the fields of a call.
+const FORMS: [&str; 9] = [
+    "[ { request: CALL } ]",
+    "[ { request: CALL } ]",
+    "[ { request: CALL }, transform: '[.]' ]",
+    "[ { requests: { a: CALL, b: LINKS } }, merge: '[$a]' ]",
+    "[ { requests: { b: LINKS, a: CALL } }, merge: '$a' ]",
+    "[ { request: LINKS }, follow: { link: .link } ]",
+    "[ { request: LINKS }, follow: { link: .link, to: TO } ]",
+    "[ { request: LINKS }, follow: { link: .link, to: TO, FIELDS } ]",
+    "[ { request: LINKS }, follow: { link: .link, to: TO, as: x }, transform: '[.x]' ]",
 ];
 
 /// What a shop says of its answers.
@@ -93,6 +121,11 @@ struct Case {
     call: String,
     endpoint: String,
     form: &'static str,
+    /// The condition of the choice that the upstream is, if it is one.
+    choice: Option<&'static str>,
+    mirrored: bool,
+    /// The fields by which a service decides who the client is; none where its key says that.
+    decided_by: Option<&'static [&'static str]>,
     /// The fields that are written: the shop takes them for the gateway's.
     written: BTreeSet<&'static str>,
     /// The client's own fields that it gets.
@@ -151,14 +184,23 @@ fn case(dice: &mut Dice) -> Case {
         _ => (cache(dice), cache(dice)),
     };
     let cached = if place == 0 && dice.roll(2) == 0 { cache(dice) } else { cached };
-    let written: BTreeSet<&str> = of_upstream.union(&of_call).copied().collect();
+    let form = dice.one(&FORMS);
+    let calls = form.contains("CALL") || form.contains("FIELDS");
+    let written: BTreeSet<&str> = of_upstream.iter().chain(of_call.iter().filter(|_| calls)).copied().collect();
     forwarded.retain(|name| !written.contains(name));
     Case {
         upstream,
         cached,
         call: headers(&of_call, dice),
         endpoint,
-        form: dice.one(&["[ CALL ]", "[ CALL ]", "[ CALL, transform: '[.]' ]", "[ LINKS, follow: { link: .link } ]"]),
+        form,
+        choice: (dice.roll(3) == 0).then(|| dice.one(&CHOICES)),
+        mirrored: dice.roll(4) == 0,
+        decided_by: match dice.roll(6) {
+            0 => Some(&["x-user"]),
+            1 => Some(&["x-user", "cookie"]),
+            _ => None,
+        },
         written,
         forwarded,
         control: dice.one(&CONTROL),
@@ -189,7 +231,8 @@ impl Case {
         if self.by_address {
             vary.extend(address);
         }
-        let mut seen: Vec<String> = vec![asked.target.clone()];
+        // The same place, with a cache and without.
+        let mut seen: Vec<String> = vec![asked.target.replacen("/kept", "", 1).replacen("/plain", "", 1)];
         for (name, value) in &asked.fields {
             let ours =
                 self.written.contains(name.as_str()) || self.forwarded.contains(name.as_str()) || self.by_address;
@@ -224,35 +267,74 @@ fn placed(value: &str) -> String {
         .join(";")
 }
 
-/// `/links/NUMBER/REST` is a document that links to `/NUMBER/REST`, the same for all; everything else is for whom it is.
+/// `/links/REST` is a document that links to `/REST`, the same for all; `/auth` says who somebody is; `/mirror` takes copies. Everything
+/// else is for whom it is.
 fn shop(cases: Arc<Vec<Case>>) -> Shop {
     Shop::open(move |asked, stream| {
         if let Some(rest) = asked.target.strip_prefix("/links") {
             let fields = "content-type: application/json\r\ncache-control: public, max-age=60\r\n";
             return stream.write_all(&answer(200, fields, format!("{{\"link\": {rest:?}}}")));
         }
+        if asked.target.starts_with("/auth") {
+            let role = format!("x-role: role-{}-{}\r\n", asked.field("x-user"), asked.field("cookie"));
+            return stream.write_all(&answer(200, &role, ""));
+        }
+        if asked.target.starts_with("/mirror") {
+            return stream.write_all(&answer(200, "cache-control: public, max-age=60\r\n", "\"a copy\""));
+        }
         let number: usize = asked.target[1..].split('/').next().and_then(|number| number.parse().ok()).unwrap();
         stream.write_all(&cases[number].answer(asked))
     })
 }
 
+impl Case {
+    /// Its upstreams and its endpoint, with these settings of caches.
+    fn write(&self, number: usize, (name, cached, kept): (&str, &str, &str)) -> (String, String) {
+        let Case { upstream, call, .. } = self;
+        // Each has its origin and its path, so that links lead to it.
+        let url = format!("http://${{SHOP}}/{number}/{name}");
+        let mirror = if self.mirrored { ", mirror: copies" } else { "" };
+        let mut upstreams = match self.choice {
+            None => format!("  {name}{number}: {{ url: '{url}', {upstream}, cache: {cached}{mirror} }}\n"),
+            Some(when) => format!(
+                "  {name}{number}a: {{ url: '{url}/a', {upstream}, cache: {cached}{mirror} }}\n  \
+                   {name}{number}b: {{ url: '{url}', {upstream}, cache: {cached} }}\n  \
+                   {name}{number}: {{ choose: [ {{ when: '{when}', to: {name}{number}a }}, {{ to: {name}{number}b }} ]{mirror} }}\n"
+            ),
+        };
+        writeln!(upstreams, "  links-{name}{number}: {{ url: 'http://${{SHOP}}/links/{number}/{name}' }}").unwrap();
+        // A link is not led by a choice: it names its server.
+        let to = format!("{name}{number}{}", if self.choice.is_some() { "b" } else { "" });
+        let pipeline = self
+            .form
+            .replace("CALL", &format!("{{ to: {name}{number}, path: '/{{*path}}?*', {call} }}"))
+            .replace("LINKS", &format!("{{ to: links-{name}{number}, path: '/{{*path}}?*' }}"))
+            .replace("TO", &to)
+            .replace("FIELDS", call);
+        let decided = self.decided_by.map(|fields| {
+            let (list, by) = (fields.join(", "), fields.iter().map(|name| format!("$headers[\"{name}\"]")));
+            let again = if name == "kept" {
+                format!(", cache: {{ for: 1h, by: '[{}]' }}", by.collect::<Vec<_>>().join(", "))
+            } else {
+                String::new()
+            };
+            format!("authenticate: [ {{ forward: {{ to: deciding, path: /who, headers: [{list}], keep: [x-role]{again} }} }} ], ")
+        });
+        let decided = decided.unwrap_or_default();
+        (upstreams, format!("  GET /{name}/{number}/{{*path}}: {{ {decided}cache: {kept}, pipeline: {pipeline} }}\n"))
+    }
+}
+
 fn scene(cases: &Arc<Vec<Case>>) -> (Scene, Shop) {
     write_keys();
     let shop = shop(cases.clone());
-    let (mut upstreams, mut endpoints) = (String::new(), String::new());
+    let mut upstreams = "  deciding: http://${SHOP}/auth\n  copies: http://${SHOP}/mirror\n".to_owned();
+    let mut endpoints = String::new();
     for (number, case) in cases.iter().enumerate() {
-        let Case { upstream, cached, call, endpoint, form, .. } = case;
-        // Each has its origin, so that links lead to it.
-        for (name, kept, cache) in [("kept", &**cached, &**endpoint), ("plain", "off", "off")] {
-            writeln!(upstreams, "  {name}{number}: {{ url: 'http://${{SHOP}}/{number}', {upstream}, cache: {kept} }}")
-                .unwrap();
-            writeln!(upstreams, "  links-{name}{number}: {{ url: 'http://${{SHOP}}/links/{number}' }}").unwrap();
-            let request = format!("request: {{ to: {name}{number}, path: '/{{*path}}?*', {call} }}");
-            let links = format!("request: {{ to: links-{name}{number}, path: '/{{*path}}?*' }}");
-            let pipeline =
-                form.replace("CALL", &format!("{{ {request} }}")).replace("LINKS", &format!("{{ {links} }}"));
-            writeln!(endpoints, "  GET /{name}/{number}/{{*path}}: {{ cache: {cache}, pipeline: {pipeline} }}")
-                .unwrap();
+        for caches in [("kept", &*case.cached, &*case.endpoint), ("plain", "off", "off")] {
+            let (its, endpoint) = case.write(number, caches);
+            upstreams.push_str(&its);
+            endpoints.push_str(&endpoint);
         }
     }
     let config = format!(
@@ -334,14 +416,14 @@ fn no_answer_made_for_one_client_reaches_another() {
                 let alone = clients.each_ref().map(|fields| told(&scene.get(&format!("/plain/{path}"), fields)));
                 let target = format!("/kept/{path}");
                 let keys = clients.each_ref().map(|fields| fields.lines().nth(1).unwrap_or_default());
-                let known = keys[0] == keys[1];
+                let known = keys[0] == keys[1] && cases[number].decided_by.is_none();
                 let check = |answer: &Answer, who: usize, turn: &str| {
                     hits.fetch_add(usize::from(answer.field("cache-status").contains("; hit")), Ordering::Relaxed);
                     let case = &cases[number];
                     assert!(
                         case.is_for(&told(answer), &alone[who], known),
                         "client {who} {turn} got {:?}\ninstead of {:?}\nof {clients:?}\nupstream: {} cache: {}\ncall: {}\nendpoint: {} {}\n\
-                         shop: {:?}",
+                         shop: {:?} choice: {:?} decided by: {:?}",
                         told(answer),
                         alone[who],
                         case.upstream,
@@ -350,6 +432,8 @@ fn no_answer_made_for_one_client_reaches_another() {
                         case.endpoint,
                         case.form,
                         (case.control, case.by_address, case.sets_cookie),
+                        case.choice,
+                        case.decided_by,
                     );
                 };
                 // Both at once wait for one call, if they may have one answer.
@@ -369,6 +453,6 @@ fn no_answer_made_for_one_client_reaches_another() {
     }
     // A cache that keeps nothing shows nothing.
     let hits = hits.into_inner();
-    assert!(hits * 5 > asked, "only {hits} of {asked} answers came from a cache");
+    assert!(hits * 6 > asked, "only {hits} of {asked} answers came from a cache");
     println!("{hits} of {asked} answers in turn came from a cache");
 }
