@@ -15,6 +15,7 @@ mod answers;
 mod bombs;
 mod clients;
 mod frames;
+mod newest;
 
 use crocodile_pear_stage as stage;
 
