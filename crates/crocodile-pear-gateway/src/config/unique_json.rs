@@ -25,12 +25,15 @@ pub fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
 /// Values whose memory is counted at a time, while a long list is read.
 const COUNTED: usize = 256;
 
-/// The room of one value in a list, which grows by doubling.
-const ITEM: usize = 2 * size_of::<Value>();
+/// The room of one value in a list.
+const ITEM: usize = size_of::<Value>();
 
 /// The room of a field, with its name and its place in the index, and of an object without one.
 const FIELD: usize = 2 * (size_of::<Value>() + size_of::<String>() + 32);
 const OBJECT: usize = 256;
+
+/// The fields of a small object, whose room is what it has.
+const FEW: usize = 8;
 
 /// Counts the memory of what is read, where somebody bounds it.
 fn count(items: usize, each: usize) {
@@ -87,20 +90,41 @@ impl<'de> Visitor<'de> for Reader {
             count(list.len(), ITEM);
         }
         offload::hold(list.len() % COUNTED * ITEM);
+        // Room for four is made for the first one: lists of one within each other would have 144 bytes for each byte read.
+        list.shrink_to_fit();
         Ok(list.into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
+        let mut first = Vec::new();
         while let Some(name) = fields.next_key::<String>()? {
             let Strict(value) = fields.next_value()?;
-            if map.insert(name, value).is_some() {
-                return Err(A::Error::custom("a name comes twice in one object"));
+            first.push((name, value));
+            if first.len() == FEW {
+                break;
             }
+        }
+        // An object that grows by itself begins with room for four.
+        let (read, mut map) = (first.len(), Map::with_capacity(first.len()));
+        for (name, value) in first {
+            put(&mut map, name, value)?;
+        }
+        while read == FEW
+            && let Some(name) = fields.next_key::<String>()?
+        {
+            let Strict(value) = fields.next_value()?;
+            put(&mut map, name, value)?;
             count(map.len(), FIELD);
         }
         offload::hold(OBJECT + map.len() % COUNTED * FIELD);
         Ok(map.into())
+    }
+}
+
+fn put<E: Error>(map: &mut Map<String, Value>, name: String, value: Value) -> Result<(), E> {
+    match map.insert(name, value) {
+        None => Ok(()),
+        Some(_) => Err(E::custom("a name comes twice in one object")),
     }
 }
 

@@ -6,5 +6,8 @@
 #![allow(clippy::print_stdout)]
 
 mod descriptors;
+mod resets;
+mod schemas;
+mod validation;
 
 use crocodile_pear_stage as stage;
