@@ -33,6 +33,10 @@ const RESERVE: u64 = 1 << 20;
 /// milliseconds.
 const TURN: Duration = Duration::from_micros(250);
 
+/// The longest time that it computes without asking. It asks everybody on the machine: where others keep its core for long, it
+/// keeps the core as long, or its work would take a hundred times as long beside two busy programs.
+const LONGEST_TURN: Duration = Duration::from_millis(4);
+
 /// Where work runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WorkPlace {
@@ -58,6 +62,8 @@ struct Meter {
     reserved: Cell<u64>,
     spare: Cell<u64>,
     since: Cell<Option<Instant>>,
+    /// How long it computes until it asks again.
+    turn: Cell<Duration>,
     abandoned: RefCell<Option<Arc<AtomicBool>>>,
     kept: RefCell<Vec<Box<dyn Any>>>,
 }
@@ -74,6 +80,7 @@ thread_local! {
             reserved: Cell::new(0),
             spare: Cell::new(0),
             since: Cell::new(None),
+            turn: Cell::new(TURN),
             abandoned: RefCell::new(None),
             kept: RefCell::new(Vec::new()),
         }
@@ -120,6 +127,7 @@ pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T)
         meter.reserved.set(reserved);
         meter.spare.set(reserved);
         meter.since.set(Some(Instant::now()));
+        meter.turn.set(TURN);
         *meter.abandoned.borrow_mut() = Some(abandoned.clone());
         // Nothing that it worked with is looked at again.
         let done = catch_unwind(AssertUnwindSafe(job));
@@ -220,6 +228,11 @@ pub fn find<T: Any, F>(pick: impl Fn(&T) -> Option<F>) -> Option<F> {
     METER.with(|meter| meter.kept.borrow().iter().filter_map(|kept| kept.downcast_ref()).find_map(pick))
 }
 
+/// How long a helper thread computes after others had its core for so long.
+fn turn_after(waited: Duration) -> Duration {
+    waited.clamp(TURN, LONGEST_TURN)
+}
+
 impl Meter {
     #[cold]
     fn refill(&self, units: u64) {
@@ -263,20 +276,35 @@ impl Meter {
     }
 
     fn give_way(&self) {
-        if self.since.get().is_none_or(|since| since.elapsed() < TURN) {
+        if self.since.get().is_none_or(|since| since.elapsed() < self.turn.get()) {
             return;
         }
         if self.abandoned.borrow().as_ref().is_some_and(|abandoned| abandoned.load(Ordering::Relaxed)) {
             resume_unwind(Box::new(Stopped::Abandoned));
         }
+        let before = Instant::now();
         thread::yield_now();
-        self.since.set(Some(Instant::now()));
+        let now = Instant::now();
+        self.turn.set(turn_after(now - before));
+        self.since.set(Some(now));
     }
 
     fn exhaust(&self, reason: &'static str) -> ! {
         match self.place.get() {
             WorkPlace::Trial => resume_unwind(Box::new(Stopped::Long)),
             WorkPlace::Core | WorkPlace::Helper => resume_unwind(Box::new(Exhausted(reason))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waited_for_others_has_its_core_as_long_within_a_bound() {
+        for (waited, turn) in [(0, 250), (10, 250), (300, 300), (3_000, 3_000), (60_000, 4_000)] {
+            assert_eq!(turn_after(Duration::from_micros(waited)), Duration::from_micros(turn));
         }
     }
 }
