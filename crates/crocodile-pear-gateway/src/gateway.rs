@@ -28,7 +28,9 @@ use crocodile_pear::http::loop_detection::{self, Forwards};
 use crocodile_pear::message::body::Body;
 use crocodile_pear::message::side_channel::Passage;
 use crocodile_pear::pipeline::plan::{Plan, listed, often_has_body};
-use crocodile_pear::pipeline::step::{ByName, CallMethod, Compile, Known, KnownRoute, StreamSpec};
+use crocodile_pear::pipeline::step::{
+    ByName, CallMethod, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
+};
 use crocodile_pear::pipeline::steps::Written;
 use crocodile_pear::request::context::Scope;
 use crocodile_pear::upstream::{Resolver, Upstream, UpstreamEnvironment};
@@ -89,6 +91,10 @@ pub struct Gateway {
     events: Mutex<Vec<EventSource>>,
     /// The store that this gateway shares with other gateways.
     store: Option<Arc<Worked<Store>>>,
+    /// The paths of all endpoints, by the paths of upstreams that they serve.
+    table: Arc<PublicTable>,
+    /// What that is filled with, until all are compiled.
+    ways: Vec<(PublicWay, Vec<String>, Option<Method>)>,
 }
 
 /// The endpoints of one host.
@@ -285,6 +291,8 @@ impl Gateway {
             resolver,
             store,
             memory,
+            table: Arc::default(),
+            ways: Vec::new(),
         };
         let authenticates = given.unread.authenticates || document.layers.authenticates() == Some(true);
         let document_place =
@@ -321,6 +329,7 @@ impl Gateway {
             sound &= whole.is_some();
             sound &= gateway.add_all(&placed, &scenery, broken, given, problems).is_some();
         }
+        gateway.table.fill(std::mem::take(&mut gateway.ways).into_iter());
         for database in gateway.databases.values() {
             sound &= database.verify(problems).is_some();
         }
@@ -403,7 +412,12 @@ impl Gateway {
         let max_body = spec.max_body.value.bytes();
         let adapting = adapting(placed, known, max_body, problems);
         let anonymous = !spec.layers.authenticates().unwrap_or(scenery.authenticates);
-        let plan = self.plan(placed, (known, anonymous), broken, problems).map(Arc::new);
+        let mut plan = self.plan(placed, (known, anonymous), broken, problems);
+        if let Some(way) = plan.as_mut().and_then(Plan::take_way) {
+            let hosts = scenery.hosts.iter().map(HostPattern::to_string).collect();
+            self.ways.push((way, hosts, known.method.clone()));
+        }
+        let plan = plan.map(Arc::new);
         let detach = self.detaching(placed, self.known(spec, known, anonymous, broken), problems);
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
         let around = LayerPosition {
@@ -520,7 +534,7 @@ impl Gateway {
     }
 
     /// The names that the pipeline of an endpoint may refer to.
-    fn known<'a>(&'a self, spec: &EndpointSpec, route: &'a Route, anonymous: bool, broken: Broken<'a>) -> Known<'a> {
+    fn known<'a>(&'a self, spec: &'a EndpointSpec, route: &'a Route, anonymous: bool, broken: Broken<'a>) -> Known<'a> {
         Known {
             upstreams: ByName::new(&self.upstreams, broken.upstreams),
             databases: ByName::new(&self.databases, broken.databases),
@@ -533,7 +547,9 @@ impl Gateway {
                 stream: spec.stream,
                 ignores_body: spec.body == UnreadBodySpec::Ignore || spec.pipeline.is_empty(),
                 anonymous,
+                links: spec.links.as_ref(),
             },
+            table: Some(&self.table),
         }
     }
 

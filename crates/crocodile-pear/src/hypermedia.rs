@@ -3,6 +3,7 @@
 mod action;
 mod hal;
 mod json_api;
+pub mod links;
 mod part;
 mod relation;
 mod siren;

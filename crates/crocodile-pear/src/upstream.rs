@@ -32,14 +32,16 @@ pub use self::servers::choice::{ChoiceRuleSpec, Choices};
 pub(crate) use self::servers::directed::Directed;
 
 pub use self::call::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Likeness, Trailing};
-pub(crate) use self::call::forward::{NEVER_FOUND, TRACED, is_new};
+pub(crate) use self::call::forward::{NEVER_FOUND, TRACED, asked_host, is_new};
 pub use self::call::noting::ForCaches;
 pub use self::call::timing::CallEnd;
 pub use self::connect::location::{Location, ServerSpec, Service};
 pub use self::environment::UpstreamEnvironment;
 pub use self::health::HealthSpec;
+pub(crate) use self::link::Address;
 pub use self::servers::mirror::MirrorSpec;
 
+pub use self::call::public::{LinksSpec, PublicSpec, UnservedSpec};
 pub use self::call::rewrite::RewriteSpec;
 pub use self::call::timeouts::{TimeoutSpec, Timeouts};
 pub use self::connect::resolve::{Resolver, ResolverSpec};

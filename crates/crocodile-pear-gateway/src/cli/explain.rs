@@ -81,6 +81,9 @@ fn outline(endpoint: &Endpoint) -> String {
         }
     }
     let _ = writeln!(text, "  calls: {}", total(outline));
+    for line in endpoint.rest.plan.links().map(|links| links.outline()).unwrap_or_default() {
+        let _ = writeln!(text, "  {line}");
+    }
     if let Some(detached) = endpoint.detached() {
         let _ = writeln!(text, "  detached: {detached}");
     }

@@ -3,7 +3,9 @@
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
 
+mod crawl;
 mod forwarded;
+mod hostile;
 mod limits;
 mod links;
 mod trailers;

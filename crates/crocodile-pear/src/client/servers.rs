@@ -40,6 +40,7 @@ impl Named {
             upstreams: ByName::new(&self.upstreams, &[]),
             databases: ByName::new(&self.databases, &[]),
             route: KnownRoute { params, ..KnownRoute::default() },
+            table: None,
         }
     }
 }

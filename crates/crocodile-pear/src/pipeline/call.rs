@@ -7,7 +7,7 @@ mod compile;
 mod detach;
 mod fan;
 mod fields;
-mod rewrite;
+mod relabel;
 mod source;
 mod sql;
 mod statement;

@@ -22,9 +22,13 @@ use crate::jq::Read;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::pipeline::flow::{Flow, Order, Outcome};
-use crate::pipeline::step::{About, Ahead, Compile, Known, Outline, Shape, Step, StreamSpec, TakenParts};
+use crate::pipeline::step::public_links::Found;
+use crate::pipeline::step::{
+    About, Ahead, Compile, Known, Outline, PublicLinks, PublicWay, Shape, Step, StreamSpec, TakenParts,
+};
 use crate::pipeline::steps::Written;
 use crate::request::context::Scope;
+use crate::upstream::LinksSpec;
 
 /// A pipeline, ready.
 pub struct Plan {
@@ -57,6 +61,10 @@ pub struct Plan {
     /// Whether parts may come after the head of an answer.
     joins: bool,
     outline: Box<[Outline]>,
+    /// How its paths are those of an upstream, if its first call is the client's request.
+    way: Option<PublicWay>,
+    /// What maps the links in its answers.
+    links: Option<Arc<PublicLinks>>,
 }
 
 impl Plan {
@@ -102,6 +110,18 @@ impl Plan {
             dependence.personalise();
         }
         about.iter().for_each(|about| dependence.write(&about.writes));
+        let way = cx.found.way.take();
+        let mapped = cx.found.called.iter().any(|upstream| cx.maps_links(upstream));
+        let links = mapped.then(|| {
+            PublicLinks::new(Found {
+                table: known.table,
+                written: known.route.links.map(LinksSpec::public),
+                called: &cx.found.called,
+                all: known.upstreams.values().filter(|upstream| !upstream.is_choice()).cloned().collect(),
+                own: way.clone(),
+            })
+        });
+        let links = links.flatten();
         let waits = !guards.is_empty() || cx.found.reads_body || !cx.found.taken_parts.copies.is_empty();
         Some(Plan {
             waits,
@@ -121,12 +141,24 @@ impl Plan {
             taken: std::mem::take(&mut cx.found.taken_parts),
             lost,
             outline: std::mem::take(&mut cx.found.outline).into(),
+            way: way.map(|(upstream, way)| PublicWay { upstream, way }),
+            links,
         })
     }
 
     /// The lines of `explain`.
     pub fn outline(&self) -> &[Outline] {
         &self.outline
+    }
+
+    /// How its paths are those of an upstream, if its first call is the client's request.
+    pub fn take_way(&mut self) -> Option<PublicWay> {
+        self.way.take()
+    }
+
+    /// What maps the links in its answers, if they are mapped.
+    pub fn links(&self) -> Option<&PublicLinks> {
+        self.links.as_deref()
     }
 
     /// The most upstream calls for one request.
@@ -212,7 +244,15 @@ impl Plan {
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         let parts = self.parts(scope);
         let outcome = self.outcome(scope, bound).await;
-        self.described(outcome, parts)
+        self.mapped(self.described(outcome, parts), scope)
+    }
+
+    /// The outcome with its links mapped, at the end: before, steps may follow them.
+    fn mapped(&self, outcome: Outcome, scope: &Arc<Scope>) -> Outcome {
+        match (&self.links, outcome) {
+            (Some(links), Some(Ok(answer))) => Some(links.apply(answer, scope)),
+            (_, outcome) => outcome,
+        }
     }
 
     /// What its answer is made of, from now on. Where a cache notes it, the cache describes the answer.
@@ -279,7 +319,7 @@ impl Plan {
     pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
         let parts = self.parts(scope);
         let outcome = self.walk(scope).await;
-        self.described(outcome, parts)
+        self.mapped(self.described(outcome, parts), scope)
     }
 
     async fn walk(&self, scope: &Arc<Scope>) -> Outcome {

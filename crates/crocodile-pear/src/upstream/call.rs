@@ -9,6 +9,7 @@ pub(crate) mod fields;
 pub(crate) mod forward;
 pub(crate) mod noting;
 pub(crate) mod outcome;
+pub(crate) mod public;
 pub(crate) mod rewrite;
 pub(crate) mod timeouts;
 pub(crate) mod timing;

@@ -7,10 +7,13 @@ use http::header::LINK;
 use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
+use super::call::forward::same;
+use super::connect::counters::Event;
 use super::connect::origin::Origin;
 use super::ready::Upstream;
 use super::servers::server::PublicOrigin;
 use crate::error::{Error, Kind};
+use crate::request::context::Scope;
 use crate::template::check_path;
 
 /// The longest link, in bytes: more than any server accepts.
@@ -22,26 +25,81 @@ const UNFIT: &AsciiSet =
 
 impl Upstream {
     /// What `found` makes of the first of the paths of its servers, as far as a URL of this scheme and authority leads to them; of all
-    /// of them for a URL without. `asked` is the host that the client asked for: an upstream that was told it may have made a URL of it.
+    /// of them for a URL without. An upstream that was told which host the client asked for may have made a URL of it.
     pub fn find_base<T>(
         &self,
         scheme: Option<&str>,
         authority: Option<&str>,
-        asked: Option<&str>,
+        scope: Option<&Scope>,
         mut found: impl FnMut(&str) -> Option<T>,
     ) -> Option<T> {
-        let all = authority.is_none_or(|authority| self.forward.names(authority, asked));
+        let all = authority.is_none_or(|authority| self.forward.names(authority, scope));
+        let hosted = authority.is_some();
         let authority = authority.filter(|authority| !authority.contains('@'));
         let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
         let origin = move |usual: &str| Origin::new(scheme.unwrap_or(usual), authority.as_ref()?);
         let leads = |face: &PublicOrigin| all || origin(face.origin.scheme()).as_ref() == Some(&face.origin);
-        self.find_face(|face| if leads(face) { found(&face.base) } else { None })
+        let served = self.find_face(|face| if leads(face) { found(&face.base) } else { None });
+        let further = |other: &PublicOrigin| origin(other.origin.scheme()).as_ref() == Some(&other.origin);
+        if served.is_some() || !hosted {
+            return served;
+        }
+        self.find_origin(|other| if further(other) { found(&other.base) } else { None })
     }
 
-    /// Whether this is so of one of the hosts that it is reached by, or of the one that its calls name.
+    /// Whether this is so of one of the hosts that it is reached by, of the one that its calls name, or of its `origins`.
     pub fn has_host(&self, wanted: impl Fn(&str) -> bool) -> bool {
-        let reached = self.find_face(|face| wanted(&face.origin.host).then_some(()));
-        reached.is_some() || self.forward.host_name().is_some_and(wanted)
+        let own = |face: &PublicOrigin| wanted(&face.origin.host).then_some(());
+        let known = self.find_face(own).or_else(|| self.find_origin(own));
+        known.is_some() || self.forward.host_name().is_some_and(wanted)
+    }
+}
+
+/// An address that belongs to an upstream: where links to it begin.
+pub(crate) struct Address {
+    /// `None` for a host that calls name: the upstream may write it with either scheme.
+    origin: Option<Origin>,
+    authority: Box<str>,
+    /// The path of the upstream there.
+    pub(crate) base: Box<str>,
+    /// Whether the upstream only knows it from the client.
+    pub(crate) told: bool,
+}
+
+impl Address {
+    /// Whether a URL of this scheme and authority leads there.
+    pub(crate) fn is(&self, scheme: Option<&str>, authority: &str) -> bool {
+        match &self.origin {
+            None => same(&self.authority, authority),
+            Some(_) if authority.contains('@') => false,
+            Some(origin) => authority.parse::<Authority>().is_ok_and(|authority| {
+                Origin::new(scheme.unwrap_or(origin.scheme()), &authority).as_ref() == Some(origin)
+            }),
+        }
+    }
+}
+
+impl Upstream {
+    /// All addresses that belong to it, for this request.
+    pub(crate) fn addresses(&self, scope: &Scope) -> Vec<Address> {
+        let mut all = Vec::new();
+        let mut add = |face: &PublicOrigin| {
+            let (authority, base) = (face.authority.clone(), face.base.clone());
+            all.push(Address { origin: Some(face.origin.clone()), authority, base, told: false });
+            None::<()>
+        };
+        self.find_face(&mut add);
+        self.find_origin(&mut add);
+        for (authority, told) in self.forward.hosts(scope) {
+            all.push(Address { origin: None, authority: authority.into(), base: self.base().into(), told });
+        }
+        all
+    }
+
+    /// Counts links of its documents, by what became of them.
+    pub(crate) fn count_links(&self, mapped: u64, unserved: u64) {
+        self.caller.shared.counters.add(Event::LinkMapped, mapped);
+        self.caller.shared.counters.add(Event::LinkUnserved, unserved);
     }
 }
 
@@ -55,19 +113,31 @@ pub struct Place {
     pub url: Arc<str>,
 }
 
-/// Resolves a link in the document at `base`, which the upstream `from` served.
+/// Resolves a link in the document at `base`, which the upstream `from` served for the request in `scope`.
 ///
 /// # Errors
 /// `Unusable` if it is not a URL, or if it leads to no configured upstream: to none of their origins, or past their base
 /// paths. The link is not quoted: clients learn nothing about what is behind the gateway.
-pub fn resolve(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
+pub fn resolve(
+    upstreams: &[Arc<Upstream>],
+    from: &str,
+    base: &str,
+    link: &str,
+    scope: Option<&Scope>,
+) -> Result<Place, Error> {
     match within(upstreams, from, base, link) {
         Some(place) => Ok(place),
-        None => anywhere(upstreams, from, base, link),
+        None => anywhere(upstreams, from, base, link, scope),
     }
 }
 
-fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Result<Place, Error> {
+fn anywhere(
+    upstreams: &[Arc<Upstream>],
+    from: &str,
+    base: &str,
+    link: &str,
+    scope: Option<&Scope>,
+) -> Result<Place, Error> {
     let refuse = |reason| Error::new(Kind::Unusable, reason);
     let url = join(base, link).ok_or_else(|| refuse("a link in the answer is not a URL that can be called"))?;
     let authority: Authority = url.authority.parse().map_err(|_| refuse("a link in the answer names no host"))?;
@@ -75,14 +145,57 @@ fn anywhere(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> 
     let origin = origin.ok_or_else(|| refuse("a link in the answer is not a URL that can be called"))?;
     // Decoded by its server, such a path would be another one.
     check_path(&url.path).map_err(|_| refuse("a link in the answer has a path with two readings"))?;
-    let upstream = choose(upstreams, from, &origin, &url.path);
-    let upstream = upstream.ok_or_else(|| refuse("a link in the answer leads to no configured upstream"))?;
-    let target = match &url.query {
-        Some(query) => format!("{}?{query}", url.path),
-        None => url.path,
+    let nowhere = || refuse("a link in the answer leads to no configured upstream");
+    let target = |path: String| match &url.query {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
     };
-    let whole = format!("{}://{}{target}", url.scheme, url.authority);
+    if let Some(upstream) = choose(upstreams, from, &origin, &url.path) {
+        let target = target(url.path.clone());
+        let whole = format!("{}://{}{target}", url.scheme, url.authority);
+        return Ok(Place { upstream: upstream.clone(), target, url: whole.into() });
+    }
+    let (upstream, path) = choose_alias(upstreams, from, &url, &origin, scope).ok_or_else(nowhere)?;
+    let target = target(path);
+    // Under its own address: a document that has two is one document.
+    let whole = upstream.root_url(&target);
     Ok(Place { upstream: upstream.clone(), target, url: whole.into() })
+}
+
+/// The upstream that has this address only in its documents, and the path at its server: one of its `origins`, or the host that
+/// its calls name. A host that the client asked for is one for the upstream that wrote the link, since only that was told it.
+fn choose_alias<'a>(
+    upstreams: &'a [Arc<Upstream>],
+    from: &str,
+    url: &Url,
+    origin: &Origin,
+    scope: Option<&Scope>,
+) -> Option<(&'a Arc<Upstream>, String)> {
+    let listed = |upstream: &'a Arc<Upstream>| {
+        let mut best: Option<(usize, String)> = None;
+        upstream.find_origin(|other| {
+            let rest = url.path.strip_prefix(&*other.base).filter(|_| other.origin == *origin);
+            let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with('/'));
+            if let Some(rest) = rest.filter(|_| best.as_ref().is_none_or(|(length, _)| *length < other.base.len())) {
+                best = Some((other.base.len(), [upstream.base(), rest].concat()));
+            }
+            None::<()>
+        });
+        best.map(|(length, path)| (length, upstream, path))
+    };
+    let named = |upstream: &'a Arc<Upstream>| {
+        let scope = scope.filter(|_| **upstream.name() == *from);
+        let rest = url.path.strip_prefix(upstream.base())?;
+        let below = rest.is_empty() || rest.starts_with('/');
+        (below && upstream.forward.names(&url.authority, scope))
+            .then(|| (upstream.base().len(), upstream, url.path.clone()))
+    };
+    let best = |found: &mut dyn Iterator<Item = (usize, &'a Arc<Upstream>, String)>| {
+        found.max_by_key(|(length, upstream, _)| (*length, **upstream.name() == *from))
+    };
+    let found =
+        best(&mut upstreams.iter().filter_map(listed)).or_else(|| best(&mut upstreams.iter().filter_map(named)));
+    found.map(|(_, upstream, path)| (upstream, path))
 }
 
 /// The usual link, a path that needs no repair, in a document that came from a URL of its upstream as it is configured.
@@ -380,7 +493,7 @@ mod tests {
     #[test]
     fn only_configured_origins_are_reached() {
         let upstreams = upstreams();
-        let find = |link: &str| resolve(&upstreams, "api", "http://shop.test/api/list", link);
+        let find = |link: &str| resolve(&upstreams, "api", "http://shop.test/api/list", link, None);
         let name = |link: &str| find(link).map(|place| (place.upstream.name().to_string(), place.target)).ok();
         let found = |name: &str, target: &str| Some((name.to_owned(), target.to_owned()));
         assert_eq!(name("a?b"), found("api", "/api/a?b"));
@@ -447,7 +560,7 @@ mod tests {
         {
             for link in links {
                 let Some(place) = within(&upstreams, from, base, link) else { continue };
-                let other = anywhere(&upstreams, from, base, link).expect(link);
+                let other = anywhere(&upstreams, from, base, link, None).expect(link);
                 assert_eq!((&place.url, &place.target), (&other.url, &other.target));
                 assert_eq!(place.upstream.name(), other.upstream.name(), "{link}");
                 usual += 1;

@@ -12,8 +12,9 @@ use super::call::Call;
 use super::call::buffer;
 use super::call::composed_part::NotedCall;
 use super::call::fields::CallFields;
-use super::call::forward::{Forward, Likeness, Trailing};
+use super::call::forward::{Forward, Likeness, PREFIX, Trailing};
 use super::call::noting::ForCaches;
+use super::call::public::PublicSpec;
 use super::call::rewrite::RewriteSpec;
 use super::call::timeouts::Timeouts;
 use super::call::timing::CallEnd;
@@ -56,6 +57,9 @@ pub struct Upstream {
     outline: Vec<String>,
     choice: Option<Box<Choice<Arc<Upstream>>>>,
     affinity: Option<AffinityRule>,
+    links: Option<Arc<PublicSpec>>,
+    /// Its further addresses, as its own documents write them.
+    origins: Arc<[PublicOrigin]>,
     /// Whether its connections show a client certificate.
     shows_certificate: bool,
     mirror: OnceLock<Mirror<Upstream>>,
@@ -103,6 +107,8 @@ impl Upstream {
             protocol: settings.protocol,
             forward: settings.forward,
             rewrite: settings.rewrite,
+            links: settings.links,
+            origins: settings.origins.iter().filter_map(PublicOrigin::of).collect(),
             health: settings.health.map(Arc::new),
             buffer: settings.buffer,
             cached,
@@ -123,6 +129,8 @@ impl Upstream {
             protocol: first.protocol,
             forward: first.forward.clone(),
             rewrite: first.rewrite,
+            links: None,
+            origins: Arc::default(),
             health: None,
             buffer: first.buffer,
             cached: None,
@@ -196,6 +204,18 @@ impl Upstream {
         let now = self.caller.now();
         let list = now.iter().flat_map(|servers| servers.list.iter()).map(|server| &server.face);
         own.into_iter().chain(list).find_map(found)
+    }
+
+    /// Its further addresses, of `origins`.
+    pub(super) fn find_origin<T>(&self, mut found: impl FnMut(&PublicOrigin) -> Option<T>) -> Option<T> {
+        self.find_any_origin(&mut found)
+    }
+
+    fn find_any_origin<T>(&self, found: &mut dyn FnMut(&PublicOrigin) -> Option<T>) -> Option<T> {
+        match &self.choice {
+            Some(choice) => choice.targets().find_map(|upstream| upstream.find_any_origin(found)),
+            None => self.origins.iter().find_map(found),
+        }
     }
 
     fn each_server<T>(&self, made: impl FnMut(&Server) -> T) -> Vec<T> {
@@ -275,6 +295,40 @@ impl Upstream {
     pub fn url(&self, target: &str) -> String {
         let PublicOrigin { origin, authority, base } = self.caller.face();
         [origin.scheme(), "://", authority, base, target].concat()
+    }
+
+    /// The whole URL of a target at the root of its server.
+    pub(super) fn root_url(&self, target: &str) -> String {
+        let PublicOrigin { origin, authority, .. } = self.caller.face();
+        [origin.scheme(), "://", authority, target].concat()
+    }
+
+    /// The path of its URL, which stands before those of all calls.
+    pub(crate) fn base(&self) -> &str {
+        &self.caller.face().base
+    }
+
+    /// Adds the part of the client's path that calls leave out, where they say so.
+    pub fn tell_prefix(&self, prefix: &str, fields: &mut CallFields) {
+        if self.forward.tells_prefix() {
+            fields.write(&PREFIX, HeaderValue::from_str(prefix).ok());
+        }
+    }
+
+    /// Whether calls say which part of the client's path they leave out.
+    pub(crate) fn tells_prefix(&self) -> bool {
+        match &self.choice {
+            Some(choice) => choice.targets().any(|upstream| upstream.tells_prefix()),
+            None => self.forward.tells_prefix(),
+        }
+    }
+
+    /// How links in bodies are mapped that lead into it, if they are.
+    pub fn links(&self) -> Option<&Arc<PublicSpec>> {
+        match &self.choice {
+            Some(choice) => choice.targets().find_map(|upstream| upstream.links()),
+            None => self.links.as_ref(),
+        }
     }
 
     /// Whether its connections may change their protocol: HTTP/2 has no `Upgrade`.

@@ -4,8 +4,11 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
+
 use super::cached::Cached;
 use super::call::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
+use super::call::public::LinksSpec;
 use super::call::rewrite::RewriteSpec;
 use super::call::timeouts::{TimeoutSpec, Timeouts};
 use super::connect::connections::{Connections, ConnectionsSpec};
@@ -25,10 +28,10 @@ use crate::config::carried_state::Reading;
 use crate::config::files::Files;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Entries, Located, Marked, Size, defaults, only};
-use crate::message::xml_lists::{Lists, XmlSpec};
+use crate::message::xml_lists::{CsvSpec, Lists, XmlSpec};
 use crate::net::protocol::Protocol;
 use crate::net::tls::{TlsSettings, TlsSpec};
-use crate::net::url::{is_service, service};
+use crate::net::url::{is_service, service, url};
 use crate::resilience::breaker::BreakerSpec;
 use crate::spec;
 
@@ -75,6 +78,16 @@ spec! {
         /// they point to the upstream, so that they point to the gateway. Only in an answer that is passed through to
         /// the client.
         pub rewrite: RewriteSpec = RewriteSpec::On,
+        /// `public`: links in the bodies of answers that lead into the upstream lead to the endpoints that serve them. In JSON
+        /// these are URLs with a host of the upstream, wherever they stand, and paths where formats have links (`href`, `url`,
+        /// `links`, `next`, `@odata.nextLink` and others); in XML likewise, with `href` and `src`. Web pages stay as they are.
+        /// The body is mapped while it streams. Off by default: links stay as they are.
+        pub links: Option<LinksSpec>,
+        /// Further addresses of the same server, as its own documents write them: `[https://api.example.org]`. What leads
+        /// there belongs to the upstream, for `follow` as for `rewrite`. Calls go to the server of `url`; the gateway
+        /// connects to none of these. The name in `host`, and what `host: keep` and `forwarded` send of the client's, belong
+        /// to the upstream without being listed.
+        pub origins: Option<Vec<Located<String>>>,
         /// The largest body of unknown length that is read before the call: `1MiB`. It is sent with a length, for servers that
         /// read nothing without one, as most under WSGI and CGI do. A larger one gets 413. Bodies of known length and small
         /// ones that arrive with their head are sent with a length anyway. Off by default: a body of unknown length is
@@ -108,6 +121,8 @@ spec! {
         pub cache: CacheSpec = CacheSpec::Off,
         /// How to read XML in its answers.
         pub xml: Option<XmlSpec>,
+        /// How to read CSV in its answers.
+        pub csv: Option<CsvSpec>,
     }
     short(short)
 }
@@ -195,8 +210,10 @@ impl UpstreamSpec {
             kept: self.cache.on().is_some(),
         };
         let forward = Forward::compile(&forward, problems);
+        let origins = self.origins(problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
         let lists = self.xml.as_ref().map_or(Some(Lists::default()), |xml| xml.compile(problems));
+        let delimiter = self.csv.as_ref().map_or(Some(b','), |csv| csv.compile(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
         let credentials = match &self.credentials {
             None => Some(None),
@@ -214,7 +231,9 @@ impl UpstreamSpec {
             resolver: given.resolver.clone(),
             forward: Arc::new(forward),
             rewrite: self.rewrite,
-            lists: lists?,
+            origins: origins?,
+            links: self.links.as_ref().and_then(LinksSpec::public).cloned().map(Arc::new),
+            lists: lists?.with_delimiter(delimiter?),
             in_flight: self.in_flight.map(NonZeroUsize::get),
             buffer: self.buffer.map(Size::bytes),
             protocol: self.protocol,
@@ -246,6 +265,12 @@ impl UpstreamSpec {
             );
         }
         Some(Location { url: service(url, problems)?, weight: 1, socket: None })
+    }
+
+    /// Its further addresses.
+    fn origins(&self, problems: &mut Problems) -> Option<Vec<Uri>> {
+        let all: Vec<_> = self.origins.iter().flatten().map(|written| url(written, problems)).collect();
+        all.into_iter().collect()
     }
 
     /// Its servers, as written.

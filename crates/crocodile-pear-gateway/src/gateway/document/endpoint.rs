@@ -5,6 +5,7 @@ use crocodile_pear::config::spec::{Located, Size};
 use crocodile_pear::pipeline::step::StreamSpec;
 use crocodile_pear::pipeline::steps::Written;
 use crocodile_pear::spec;
+use crocodile_pear::upstream::LinksSpec;
 
 use crate::gateway::detach::EndpointDetachSpec;
 use crate::http::upgrade::Upgrades;
@@ -28,6 +29,9 @@ spec! {
         /// Whether the answer may pause for a long time and never end, like the log of a build. Server-sent events
         /// always may.
         pub stream: StreamSpec = StreamSpec::Off,
+        /// `public`: links in its answers that lead into the upstreams of its calls lead to the endpoints that serve them, as with
+        /// `links` of an upstream. `off`: they stay as they are, whatever the upstreams say.
+        pub links: Option<LinksSpec>,
         /// The handling of a client's body that no call takes and no expression reads.
         pub body: UnreadBodySpec = UnreadBodySpec::Refuse,
         /// Whether the pipeline goes on to its end when the client has left, and what the client is answered meanwhile.
@@ -63,6 +67,7 @@ fn proxy(text: Located<String>, problems: &mut Problems) -> Option<EndpointSpec>
         max_body: Located::new(MAX_BODY, Default::default()),
         upgrade: None,
         stream: StreamSpec::Off,
+        links: None,
         body: UnreadBodySpec::Refuse,
         detach: None,
         layers: Layers::default(),

@@ -57,6 +57,7 @@ pub fn endpoint(node: &Node) -> Option<EndpointSpec> {
         upgrade: node.field("upgrade").and_then(read),
         stream: node.field("stream").and_then(read).unwrap_or_default(),
         body: node.field("body").and_then(read).unwrap_or_default(),
+        links: node.field("links").and_then(read),
         detach: node.field("detach").and_then(read),
         layers: Layers::partial(node),
     })

@@ -95,7 +95,7 @@ const WAIT: &str = "Time that calls waited in the queue or for a connection, wit
 
 type Read = fn(&UpstreamSample<'_>) -> u64;
 
-const UPSTREAM: [(&str, &str, &str, Read); 12] = [
+const UPSTREAM: [(&str, &str, &str, Read); 14] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to the upstream.", |seen| seen.counters.calls),
     ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened.", |seen| seen.counters.opened),
     ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls that reused a connection.", |seen| {
@@ -128,6 +128,18 @@ const UPSTREAM: [(&str, &str, &str, Read); 12] = [
         "counter",
         "Calls rejected because of `in_flight`, a connection limit or too many open files.",
         |seen| seen.counters.turned_away,
+    ),
+    (
+        "crocodile_pear_upstream_links_mapped_total",
+        "counter",
+        "Links in bodies that led into the upstream and now lead to an endpoint.",
+        |seen| seen.counters.links_mapped,
+    ),
+    (
+        "crocodile_pear_upstream_links_unserved_total",
+        "counter",
+        "Links in bodies that lead into the upstream where no endpoint does.",
+        |seen| seen.counters.links_unserved,
     ),
     ("crocodile_pear_upstream_calls_in_flight", "gauge", "Calls in flight.", |seen| seen.counters.in_flight),
     (

@@ -7,12 +7,12 @@ use http::Method;
 use http::header::HeaderName;
 
 use super::detach::Detach;
-use super::rewrite::Rewrite;
 use super::terms::{Terms, Written};
 use super::upstream_call::{Calling, Sent, Verb};
 use super::written::{CLIENT, Request, is_written};
 use crate::config::spec::{Entries, Located, Timeout};
 use crate::jq::Filter;
+use crate::pipeline::step::rewrite::Rewrite;
 use crate::pipeline::step::status::Rules;
 use crate::pipeline::step::{CallMethod, Compile, Shape, StreamSpec};
 use crate::template::{Template, TemplateKind, hidden};
@@ -54,6 +54,14 @@ impl Request {
         detached?;
         let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value().into()), on_status?);
         let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
+        let maps_links = cx.maps_links(&upstream);
+        let way = own.then(|| Rewrite::new(&target, cx.known.route.path)).flatten().map(Arc::new);
+        if let Some(way) = way.filter(|_| cx.flow.shape == Shape::One) {
+            cx.found.way = Some((upstream.clone(), way));
+        }
+        let prefixed = (own && !cx.ahead.follows && upstream.tells_prefix())
+            .then(|| Rewrite::new(&target, cx.known.route.path))
+            .flatten();
         let templates = std::iter::once(&target).chain(headers.iter().map(|(_, template)| template));
         let filters: Vec<&Filter> = templates.flat_map(Template::filters).chain(body_filter(&body)).collect();
         let evaluates = !filters.is_empty() || when.is_some();
@@ -76,6 +84,9 @@ impl Request {
             method,
             headers,
             rewrite,
+            read_as: self.read_as,
+            maps_links,
+            prefixed,
             inner: !own || is_read && rewritten,
             body,
             timeouts,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::Either;
 use http::Method;
-use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
 
 use crate::error::{Error, Kind};
 use crate::format;
@@ -18,9 +18,9 @@ use crate::message::side_channel::Passage;
 use crate::offload::{self, Work};
 use crate::pipeline::flow::Outcome;
 use crate::pipeline::step::answers::Asked;
-use crate::pipeline::step::ask_whole;
 use crate::pipeline::step::status::Rules;
 use crate::pipeline::step::view::View;
+use crate::pipeline::step::{ask_plain, ask_whole};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::Document;
 use crate::telemetry::request_record::CallNote;
@@ -29,8 +29,11 @@ use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Presents, Ro
 
 use super::detach::Detach;
 use super::fields::{shake_hands, takes_body};
-use super::rewrite::{Rewrite, withhold};
+use super::relabel::relabel;
 use super::terms::Terms;
+use super::written::ReadAs;
+use crate::pipeline::step::public_links::strengthen;
+use crate::pipeline::step::rewrite::{Rewrite, withhold};
 
 /// One call, ready to be made for any item.
 pub(crate) struct Calling {
@@ -44,6 +47,12 @@ pub(crate) struct Calling {
     pub(super) headers: Vec<(HeaderName, Template)>,
     /// What makes fields of its answers that point into the upstream point to the gateway.
     pub(super) rewrite: Option<Rewrite>,
+    /// The format of its answers, whatever they say.
+    pub(super) read_as: Option<ReadAs>,
+    /// Whether the links of its answer are mapped, so that it must be whole and plain.
+    pub(super) maps_links: bool,
+    /// How the beginning of the client's path is found that it leaves out, where the upstream is told.
+    pub(super) prefixed: Option<Rewrite>,
     /// Whether its answers are parts of others, and do not show clients where the upstream is.
     pub(super) inner: bool,
     pub(super) body: Sent,
@@ -155,6 +164,9 @@ impl Calling {
 
     /// The answer with its fields as clients may see them.
     pub(super) fn rewritten(&self, mut answer: Answer, scope: &Scope) -> Answer {
+        if let Some(read_as) = self.read_as {
+            answer = relabel(answer, read_as);
+        }
         if self.inner {
             withhold(&mut answer.headers, self.rewrite.as_ref(), &self.upstream, scope);
         }
@@ -256,8 +268,19 @@ impl Calling {
         if self.is_read {
             ask_whole(&mut fields, &method);
         }
+        if self.maps_links {
+            ask_plain(&mut fields);
+        }
+        if let Some(prefix) = self.prefixed.as_ref().and_then(|way| way.prefix(upstream, scope)) {
+            upstream.tell_prefix(&prefix, &mut fields);
+        }
         for (name, template) in &self.headers {
             fields.write(name, view.field(name, template)?);
+        }
+        if self.maps_links
+            && let Some(condition) = fields.get(IF_MATCH).and_then(strengthen)
+        {
+            fields.write(&IF_MATCH, Some(condition));
         }
         let body = self.body(&view, &mut fields)?;
         let trailing = match &body {

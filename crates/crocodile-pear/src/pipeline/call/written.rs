@@ -56,6 +56,10 @@ spec! {
         /// the answer as if its status were 2xx. `fail` makes the call fail, also if it has `otherwise`. Any other
         /// value is used instead of the answer.
         pub on_status: Option<OnStatus>,
+        /// The format of the answer, whatever its `content-type` says: `xml` for XML that is labelled as a web page. With `json`, a
+        /// line that stands before the document so that browsers cannot run it (`)]}',`) is left out.
+        #[name = "as"]
+        pub read_as: Option<ReadAs>,
         /// Overrides `rewrite` of the upstream for this call. Only for the first step, if its answer is passed
         /// through to the client.
         pub rewrite: Option<Located<RewriteSpec>>,
@@ -65,6 +69,44 @@ spec! {
         pub detach: Option<DetachSpec>,
     }
     short(short)
+}
+
+crate::choice! {
+    /// The format of an answer.
+    pub enum ReadAs {
+        /// JSON.
+        Json = "json",
+        /// One JSON document on each line.
+        Ndjson = "ndjson",
+        /// A sequence of JSON documents (RFC 7464).
+        JsonSeq = "json-seq",
+        /// XML.
+        Xml = "xml",
+        /// CSV.
+        Csv = "csv",
+        /// YAML.
+        Yaml = "yaml",
+        /// Server-sent events.
+        Sse = "sse",
+        /// Text.
+        Text = "text",
+    }
+}
+
+impl ReadAs {
+    /// The content type that says so.
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            ReadAs::Json => "application/json",
+            ReadAs::Ndjson => "application/x-ndjson",
+            ReadAs::JsonSeq => "application/json-seq",
+            ReadAs::Xml => "application/xml",
+            ReadAs::Csv => "text/csv",
+            ReadAs::Yaml => "application/yaml",
+            ReadAs::Sse => "text/event-stream",
+            ReadAs::Text => "text/plain",
+        }
+    }
 }
 
 /// The word for the client's own method or body.

@@ -244,7 +244,16 @@ impl Compile<'_> {
         upstream.name_it();
         self.found.used.extend(upstream.uses().cloned());
         self.found.note_upstream(&upstream);
+        self.found.called.push(upstream.clone());
         Some(upstream)
+    }
+
+    /// Whether links in bodies that lead into an upstream are mapped here.
+    pub fn maps_links(&self, upstream: &Upstream) -> bool {
+        match self.known.route.links {
+            Some(written) => written.public().is_some(),
+            None => upstream.links().is_some(),
+        }
     }
 
     /// All upstreams: links may lead to any of them.

@@ -1,8 +1,11 @@
 //! What steps hand to each other while the pipeline is compiled.
 
+use std::sync::Arc;
+
 use http::Method;
 
 use super::answers::Asked;
+use super::rewrite::Rewrite;
 use crate::cache::Dependence;
 use crate::config::problem::Span;
 use crate::jq::Read;
@@ -179,6 +182,10 @@ pub struct Findings {
     pub taken_parts: TakenParts,
     /// The lines of `explain`.
     pub outline: Vec<Outline>,
+    /// The upstreams that calls name.
+    pub called: Vec<Arc<Upstream>>,
+    /// How the paths of the first call, which is the client's request, are those of the endpoint.
+    pub(crate) way: Option<(Arc<Upstream>, Arc<Rewrite>)>,
 }
 
 impl Findings {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use http::Method;
 use indexmap::IndexMap;
 
+use super::public_links::PublicTable;
 use super::sink::Sink;
 use crate::config::spec::{Located, suggest};
 use crate::database::Database;
-use crate::upstream::Upstream;
+use crate::upstream::{LinksSpec, Upstream};
 
 /// What the steps of a pipeline may name, and where the pipeline is served.
 #[derive(Clone, Copy, Default)]
@@ -19,6 +20,8 @@ pub struct Known<'a> {
     pub databases: ByName<'a, Database>,
     /// The endpoint of the pipeline.
     pub route: KnownRoute<'a>,
+    /// The paths of all endpoints, by what serves them.
+    pub table: Option<&'a Arc<PublicTable>>,
 }
 
 /// The parts of an endpoint that its pipeline may refer to.
@@ -40,6 +43,8 @@ pub struct KnownRoute<'a> {
     pub ignores_body: bool,
     /// Whether nothing authenticates its clients: `$claims` is always null.
     pub anonymous: bool,
+    /// How links in bodies are mapped, where the endpoint says it.
+    pub links: Option<&'a LinksSpec>,
 }
 
 crate::choice! {

@@ -77,9 +77,11 @@ impl Decode for HostSpec {
 crate::choice! {
     /// How the upstream learns the client's address, protocol and host.
     pub enum ForwardedSpec {
-        /// `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`.
+        /// `x-forwarded-for`, `x-forwarded-proto` and `x-forwarded-host`. Where the call leaves out the beginning of the
+        /// client's path (`/shop/{*path}: shop /{*path}`), also `x-forwarded-prefix` (`/shop`).
         X = "x",
-        /// `forwarded` (RFC 7239).
+        /// `forwarded` (RFC 7239). It has no parameter for the beginning of a path: set `x-forwarded-prefix` under
+        /// `headers` for a server that reads it.
         Rfc7239 = "rfc7239",
         /// No field.
         Off = "off",
@@ -455,11 +457,27 @@ impl Forward {
         self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::reads)
     }
 
-    /// Whether an upstream may consider this authority its own, because each call names it.
-    pub(crate) fn names(&self, authority: &str, asked: Option<&str>) -> bool {
-        let told = self.host == Host::Keep || !matches!(self.facts, Facts::Off);
-        let named = if let Host::Named(host) = &self.host { Some(&**host) } else { None };
-        named.into_iter().chain(asked.filter(|_| told)).any(|host| same(host, authority))
+    /// Whether an upstream may consider this authority its own, because each call names it, or because the calls for this
+    /// request do.
+    pub(crate) fn names(&self, authority: &str, scope: Option<&Scope>) -> bool {
+        let named = || self.named_host().is_some_and(|host| same(host, authority));
+        match scope {
+            Some(scope) => self.hosts(scope).any(|(host, _)| same(host, authority)),
+            None => named(),
+        }
+    }
+
+    /// The hosts that calls for this request name beside those of the servers, and whether they are the client's.
+    pub(crate) fn hosts<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = (&'a str, bool)> {
+        let kept = Some(scope).filter(|_| self.host == Host::Keep).and_then(|scope| scope.headers().get(HOST));
+        let told = Some(scope).filter(|_| !matches!(self.facts, Facts::Off)).and_then(asked_host);
+        let asked = kept.into_iter().chain(told).filter_map(|host| host.to_str().ok());
+        self.named_host().map(|host| (host, false)).into_iter().chain(asked.map(|host| (host, true)))
+    }
+
+    /// Whether calls say which part of the client's path they leave out. A value that is configured stands.
+    pub(crate) fn tells_prefix(&self) -> bool {
+        matches!(self.facts, Facts::X) && !self.headers.iter().any(|(name, _)| *name == PREFIX)
     }
 
     /// The client's header fields that it names: it asks for them because answers depend on them.
@@ -499,7 +517,7 @@ fn portless(host: &str) -> &str {
 }
 
 /// Whether two hosts are the same, whether or not the usual port is written.
-fn same(one: &str, other: &str) -> bool {
+pub(crate) fn same(one: &str, other: &str) -> bool {
     let usual = |host: &str| host.trim_end_matches(":80").trim_end_matches(":443").to_ascii_lowercase();
     usual(one) == usual(other)
 }
@@ -556,6 +574,7 @@ fn is(option: &[u8], name: &HeaderName) -> bool {
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(crate) const PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
 /// The client, its protocol and its host, in a field each.
 fn tell(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
@@ -570,7 +589,7 @@ fn tell(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
 }
 
 /// The host that the client asked for, which a proxy in front may have replaced.
-fn asked_host(scope: &Scope) -> Option<&HeaderValue> {
+pub(crate) fn asked_host(scope: &Scope) -> Option<&HeaderValue> {
     let told = scope.facts().client().and_then(|client| client.host.as_ref());
     told.or_else(|| scope.headers().get(HOST))
 }

@@ -23,6 +23,10 @@ pub struct CounterSnapshot {
     pub turned_away: u64,
     /// Calls in flight now.
     pub in_flight: u64,
+    /// Links of its documents that lead to an endpoint, and were mapped (`links: public`).
+    pub links_mapped: u64,
+    /// Links into it that no endpoint serves.
+    pub links_unserved: u64,
 }
 
 /// What is counted.
@@ -38,12 +42,14 @@ pub(crate) enum Event {
     /// A call is in flight from now on.
     Entered,
     Left,
+    LinkMapped,
+    LinkUnserved,
 }
 
 /// One thread's counters, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(128))]
-struct ThreadCounters([AtomicU64; 9]);
+struct ThreadCounters([AtomicU64; 11]);
 
 /// The counters of all threads.
 pub(crate) struct Counters([ThreadCounters; THREADS]);
@@ -54,7 +60,11 @@ impl Counters {
     }
 
     pub(crate) fn count(&self, event: Event) {
-        self.0[thread_id::index()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        self.add(event, 1);
+    }
+
+    pub(crate) fn add(&self, event: Event, times: u64) {
+        self.0[thread_id::index()].0[event as usize].fetch_add(times, Ordering::Relaxed);
     }
 
     /// Adds up. Calls continue meanwhile: each sum is right, but the sums are not all of the same moment.
@@ -73,6 +83,8 @@ impl Counters {
             queued: sum(Event::Queued),
             turned_away: sum(Event::TurnedAway),
             in_flight: sum(Event::Entered).saturating_sub(left),
+            links_mapped: sum(Event::LinkMapped),
+            links_unserved: sum(Event::LinkUnserved),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::net::protocol::Protocol;
 use crate::net::tls::TlsSettings;
 use crate::resilience::breaker::BreakerSpec;
 use crate::upstream::call::forward::Forward;
+use crate::upstream::call::public::PublicSpec;
 use crate::upstream::call::rewrite::RewriteSpec;
 use crate::upstream::call::timeouts::Timeouts;
 use crate::upstream::connect::connections::Connections;
@@ -43,6 +44,10 @@ pub struct Settings {
     pub forward: Arc<Forward>,
     /// Whether header fields of its answers that point into it point to the gateway instead.
     pub rewrite: RewriteSpec,
+    /// Further addresses of its servers, as their own documents write them. No call is made to them.
+    pub origins: Vec<Uri>,
+    /// How links in bodies are mapped that lead into it, if they are.
+    pub links: Option<Arc<PublicSpec>>,
     /// The elements that are lists, in answers that are XML.
     pub lists: Lists,
     /// The largest body of unknown length that is read before a call, to send its length, in bytes.
@@ -79,6 +84,8 @@ impl Settings {
             timeouts: Timeouts::default(),
             forward: Arc::default(),
             rewrite: RewriteSpec::On,
+            origins: Vec::new(),
+            links: None,
             lists: Lists::default(),
             buffer: None,
             in_flight: None,

@@ -629,7 +629,7 @@ impl Ready {
         site: &Site,
         scope: &Arc<Scope>,
     ) -> Result<Option<(Fetching, Trust)>, Error> {
-        match self.place(link, site.base.as_ref())? {
+        match self.place(link, site.base.as_ref(), scope)? {
             Some(place) if !site.was_at(&place.url) => self.fetch(place, &site.author, act, scope).map(Some),
             _ => Ok(None),
         }
@@ -661,7 +661,8 @@ impl Ready {
             let name = |error: Error| error.of_upstream(upstream);
             let location = document.headers.get(LOCATION).and_then(|value| str::from_utf8(value.as_bytes()).ok());
             let wrong = || Error::new(Kind::Unusable, "a redirect of the upstream leads to no URL");
-            let place = self.locate(location.ok_or_else(wrong).map_err(name)?, Some(&document.base)).map_err(name)?;
+            let place =
+                self.locate(location.ok_or_else(wrong).map_err(name)?, Some(&document.base), &scope).map_err(name)?;
             let author = Some(upstream.clone()).filter(|_| trust == Trust::Full);
             act = act.filter(|act| stays(document.status, &act.method));
             let (fetching, own) = self.fetch(place, &author, act.as_ref(), &scope)?;
@@ -674,27 +675,27 @@ impl Ready {
         Err(Error::new(Kind::Unusable, format!("a link has more than {} redirects", self.redirects)))
     }
 
-    pub(super) fn place(&self, link: &Data, base: Option<&Base>) -> Result<Option<Place>, Error> {
+    pub(super) fn place(&self, link: &Data, base: Option<&Base>, scope: &Scope) -> Result<Option<Place>, Error> {
         if link.is_null() {
             return Ok(None);
         }
         if let Data::Json(raw) = link
             && let Some(Ok(text)) = raw.plain_text().map(str::from_utf8)
         {
-            return self.locate(text, base).map(Some);
+            return self.locate(text, base, scope).map(Some);
         }
         let link = link.clone().into_value();
         let wrong = || Error::new(Kind::Expression, format!("a link is text, not {}", jq::kind(&link)));
-        self.locate(jq::as_str(&link).ok_or_else(wrong)?, base).map(Some)
+        self.locate(jq::as_str(&link).ok_or_else(wrong)?, base, scope).map(Some)
     }
 
-    fn locate(&self, link: &str, base: Option<&Base>) -> Result<Place, Error> {
+    fn locate(&self, link: &str, base: Option<&Base>, scope: &Scope) -> Result<Place, Error> {
         // Against this, only absolute links are URLs.
         let (from, base) = match base {
             Some(Base::At(upstream, url)) => (&**upstream, &**url),
             Some(Base::Several) | None => ("", "none:"),
         };
-        link::resolve(&self.upstreams, from, base, link)
+        link::resolve(&self.upstreams, from, base, link, Some(scope))
     }
 
     /// Fetches a document, or waits with others who asked for it.
@@ -1034,7 +1035,7 @@ impl Pages {
             self.seen.push(url.clone());
         }
         let place = match leads.first() {
-            Some(Lead::Link(link)) => self.ready.place(link, base.as_ref())?,
+            Some(Lead::Link(link)) => self.ready.place(link, base.as_ref(), &self.scope)?,
             _ => None,
         };
         let author = self.ready.author(base.as_ref(), names);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
-use http::header::{CONTENT_LOCATION, HOST, HeaderValue, LINK, LOCATION, SET_COOKIE};
+use http::header::{CONTENT_LOCATION, HeaderValue, LINK, LOCATION, SET_COOKIE};
 use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -12,7 +12,7 @@ use crate::http::http1::Fields;
 use crate::http::http1::NameSet;
 use crate::request::context::Scope;
 use crate::template::{self, Part, RestForm, Template};
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, asked_host};
 
 /// The fields that may point into the upstream.
 static FIELDS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE]));
@@ -22,7 +22,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// Removes targets from an answer that point into its upstream, for an answer that is not passed through as it is: to clients
 /// they would be addresses that they cannot reach, or other ones on the gateway.
-pub(super) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream: &Upstream, scope: &Scope) {
+pub(crate) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream: &Upstream, scope: &Scope) {
     static TARGETS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION]));
     if !headers.has_any(&TARGETS) {
         return;
@@ -78,7 +78,7 @@ enum PathPiece {
 impl Rewrite {
     /// From the template of a call and the path of the endpoint; `None` if an expression makes the path, because that
     /// cannot be reversed.
-    pub(super) fn new(target: &Template, route: &str) -> Option<Self> {
+    pub(crate) fn new(target: &Template, route: &str) -> Option<Self> {
         let piece = |part: &Part| match part {
             Part::Text(text) => Some(PathPiece::Text(text.clone())),
             Part::Param(name) => Some(PathPiece::Param(name.as_str().into())),
@@ -99,8 +99,16 @@ impl Rewrite {
         (rest(&from) || !rest(&to)).then_some(Rewrite { from, to })
     }
 
+    /// The beginning of the client's path that the call leaves out: of `/shop/{*path}` and `/{*path}`, `/shop`. `None` if it leaves
+    /// out none, or has another path instead.
+    pub(crate) fn prefix(&self, upstream: &Upstream, scope: &Scope) -> Option<String> {
+        let (from, to) = (pattern(&self.from), pattern(&self.to));
+        let whole = upstream.find_base(None, None, None, |base| Some([base, &from].concat()))?;
+        fill(to.strip_suffix(&*whole)?, scope).filter(|prefix| !prefix.is_empty())
+    }
+
     /// Rewrites the fields of an answer. A target elsewhere, or one without a path of the endpoint, stays unchanged.
-    pub(super) fn apply(&self, headers: &mut Fields, upstream: &Upstream, scope: &Scope) {
+    pub(crate) fn apply(&self, headers: &mut Fields, upstream: &Upstream, scope: &Scope) {
         // Most answers have none of these.
         if !headers.has_any(&FIELDS) {
             return;
@@ -121,6 +129,64 @@ impl Rewrite {
                 *value = made;
             }
         }
+    }
+
+    /// A path of the upstream, below its own, as a path of the endpoint.
+    pub(crate) fn public(&self, path: &str, scope: &Scope) -> Option<String> {
+        if template::check_path(path).is_err() {
+            return None;
+        }
+        let taken = self.take(path)?;
+        let mut made = String::with_capacity(path.len() + 32);
+        for piece in &self.to {
+            match piece {
+                PathPiece::Text(text) => made.push_str(text),
+                PathPiece::Param(name) => match taken.params.iter().find(|(known, _)| *known == name) {
+                    Some((_, value)) => made.push_str(value),
+                    None => made.extend(utf8_percent_encode(scope.param(name)?, RESERVED)),
+                },
+                PathPiece::Rest(_) => {
+                    let (form, rest) = taken.rest?;
+                    made.push_str(if form == RestForm::Bare { "/" } else { "" });
+                    made.push_str(rest);
+                }
+            }
+        }
+        made.push_str(taken.after);
+        match made.as_bytes() {
+            [] => Some("/".to_owned()),
+            // That would be another host.
+            [b'/', b'/' | b'\\', ..] => None,
+            _ => Some(made),
+        }
+    }
+
+    /// The path of the call and that of the endpoint, as they are written.
+    pub(crate) fn patterns(&self) -> (String, String) {
+        (pattern(&self.from), pattern(&self.to))
+    }
+
+    /// The first segment of the call's path; `None` if it is not the same for all.
+    pub(crate) fn first_segment(&self) -> Option<&str> {
+        let [PathPiece::Text(text), behind @ ..] = self.from.as_slice() else { return None };
+        let text = text.strip_prefix('/')?;
+        let whole = match behind.first() {
+            None | Some(PathPiece::Rest(RestForm::Whole)) => true,
+            Some(_) => text.contains('/'),
+        };
+        text.split('/').next().filter(|segment| whole && !segment.is_empty())
+    }
+
+    /// How much of the call's path is the same for all.
+    pub(crate) fn literal(&self) -> usize {
+        let text = |piece: &PathPiece| if let PathPiece::Text(text) = piece { text.len() } else { 0 };
+        self.from.iter().map(text).sum()
+    }
+
+    /// How much of the beginning of the endpoint's path another one has too.
+    pub(crate) fn shared(&self, other: &Rewrite) -> usize {
+        let (own, other) = (pattern(&self.to), pattern(&other.to));
+        own.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
     }
 
     /// Matches a path of the upstream against the call's path.
@@ -182,39 +248,27 @@ impl Rewriting<'_> {
             return None;
         }
         let path = &*resolve_dots(path);
+        let asked = |authority: &str| self.client_host().is_some_and(|host| host.eq_ignore_ascii_case(authority));
+        // The upstream was told the beginning of the client's path, and has used it: this leads here already.
+        if authority.is_none_or(asked) && self.is_public(path) {
+            return None;
+        }
         let below = |base: &str| self.path(path.strip_prefix(base)?);
-        let path = self.upstream.find_base(scheme, authority, self.client_host(), below)?;
+        let path = self.upstream.find_base(scheme, authority, Some(self.scope), below)?;
         Some(path + tail)
+    }
+
+    /// Whether a path begins with the part of the client's path that the upstream was told.
+    fn is_public(&self, path: &str) -> bool {
+        let told = if self.upstream.tells_prefix() { self.rules.prefix(self.upstream, self.scope) } else { None };
+        let below =
+            |prefix: String| path.strip_prefix(&*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        told.is_some_and(below)
     }
 
     /// A path below the upstream's own, as a path of the endpoint.
     fn path(&self, path: &str) -> Option<String> {
-        if template::check_path(path).is_err() {
-            return None;
-        }
-        let taken = self.rules.take(path)?;
-        let mut made = String::new();
-        for piece in &self.rules.to {
-            match piece {
-                PathPiece::Text(text) => made.push_str(text),
-                PathPiece::Param(name) => match taken.params.iter().find(|(known, _)| *known == name) {
-                    Some((_, value)) => made.push_str(value),
-                    None => made.extend(utf8_percent_encode(self.scope.param(name)?, RESERVED)),
-                },
-                PathPiece::Rest(_) => {
-                    let (form, rest) = taken.rest?;
-                    made.push_str(if form == RestForm::Bare { "/" } else { "" });
-                    made.push_str(rest);
-                }
-            }
-        }
-        made.push_str(taken.after);
-        match made.as_bytes() {
-            [] => Some("/".to_owned()),
-            // That would be another host.
-            [b'/', b'/' | b'\\', ..] => None,
-            _ => Some(made),
-        }
+        self.rules.public(path, self.scope)
     }
 
     /// The targets of a `Link` (RFC 8288, 3), between angle brackets that are not quoted.
@@ -265,6 +319,9 @@ impl Rewriting<'_> {
     /// A cookie is for all paths below its own, with or without a slash at the end.
     fn cookie_path(&self, path: &str) -> Option<String> {
         let path = path.strip_prefix('/').map(|_| path.trim_end_matches('/'))?;
+        if self.is_public(path) {
+            return None;
+        }
         self.upstream.find_base(None, None, None, |base| {
             let path = path.strip_prefix(base)?;
             self.path(path).or_else(|| self.above(path))
@@ -276,15 +333,7 @@ impl Rewriting<'_> {
     fn above(&self, path: &str) -> Option<String> {
         let (from, to) = (pattern(&self.rules.from), pattern(&self.rules.to));
         let tail = from.strip_prefix(path).filter(|tail| tail.starts_with('/'))?;
-        let mut left = to.strip_suffix(tail)?;
-        let mut made = String::new();
-        while let Some((text, rest)) = left.split_once('{') {
-            let (name, rest) = rest.split_once('}')?;
-            made.push_str(text);
-            made.extend(utf8_percent_encode(self.scope.param(name)?, RESERVED));
-            left = rest;
-        }
-        made.push_str(left);
+        let made = fill(to.strip_suffix(tail)?, self.scope)?;
         Some(if made.is_empty() { "/".to_owned() } else { made })
     }
 
@@ -300,8 +349,21 @@ impl Rewriting<'_> {
     }
 
     fn client_host(&self) -> Option<&str> {
-        self.scope.headers().get(HOST)?.to_str().ok()
+        asked_host(self.scope)?.to_str().ok()
     }
+}
+
+/// A path with the parameters of a request.
+fn fill(pattern: &str, scope: &Scope) -> Option<String> {
+    let (mut left, mut made) = (pattern, String::new());
+    while let Some((text, rest)) = left.split_once('{') {
+        let (name, rest) = rest.split_once('}')?;
+        made.push_str(text);
+        made.extend(utf8_percent_encode(scope.param(name)?, RESERVED));
+        left = rest;
+    }
+    made.push_str(left);
+    Some(made)
 }
 
 /// The pieces as they are written in a path.
@@ -320,7 +382,7 @@ fn pattern(pieces: &[PathPiece]) -> String {
 
 /// A path without dot segments, as a client resolves it (RFC 3986, 5.2.4, and the URL standard for those that are
 /// encoded). More `..` than there are segments lead to the root.
-fn resolve_dots(path: &str) -> Cow<'_, str> {
+pub(crate) fn resolve_dots(path: &str) -> Cow<'_, str> {
     let dots = |segment: &str| match segment.to_ascii_lowercase().replace("%2e", ".").as_str() {
         "." => 1,
         ".." => 2,

@@ -1,0 +1,88 @@
+//! The names under which hypermedia documents have links.
+
+/// Members whose text is a link. Those of OData stand behind `@odata.`, alone or behind the name of a property.
+const LINKS: [&str; 22] = [
+    "href",
+    "url",
+    "uri",
+    "self",
+    "next",
+    "prev",
+    "previous",
+    "first",
+    "last",
+    "related",
+    "next_url",
+    "prev_url",
+    "previous_url",
+    "nextLink",
+    "@id",
+    "@context",
+    "@nextLink",
+    "@deltaLink",
+    "hydra:next",
+    "hydra:previous",
+    "hydra:first",
+    "hydra:last",
+];
+
+/// Members whose own members are links: `{"links": {"next": "/a"}}`.
+const FOLDERS: [&str; 2] = ["links", "_links"];
+
+/// How OData marks what it says about a value.
+const ODATA: &[u8] = b"@odata.";
+
+/// What a member holds, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    /// Anything.
+    Other,
+    /// A link.
+    Link,
+    /// Links, each under its relation.
+    Folder,
+}
+
+/// The names of members that are links.
+#[derive(Clone, Debug, Default)]
+pub struct LinkNames(Box<[Box<[u8]>]>);
+
+impl LinkNames {
+    /// The usual ones, and these.
+    pub fn with(more: impl IntoIterator<Item = String>) -> Self {
+        LinkNames(more.into_iter().map(|name| name.into_bytes().into()).collect())
+    }
+
+    /// What a member of this name holds.
+    pub fn kind(&self, name: &[u8]) -> MemberKind {
+        let Some(&first) = name.first() else { return MemberKind::Other };
+        let usual = match first {
+            b'h' | b'u' | b's' | b'n' | b'p' | b'f' | b'l' | b'r' | b'@' | b'_' => usual(name),
+            _ => MemberKind::Other,
+        };
+        if usual != MemberKind::Other {
+            return usual;
+        }
+        // Those of OData end in `Link`, `context` or `id`.
+        if self.0.is_empty() && !matches!(name.last(), Some(b'k' | b't' | b'd')) {
+            return MemberKind::Other;
+        }
+        let odata = || memchr::memmem::rfind(name, ODATA).is_some_and(|at| is_odata_link(&name[at + ODATA.len()..]));
+        let own = self.0.iter().any(|own| **own == *name);
+        if own || (memchr::memchr(b'@', name).is_some() && odata()) { MemberKind::Link } else { MemberKind::Other }
+    }
+}
+
+fn usual(name: &[u8]) -> MemberKind {
+    if FOLDERS.iter().any(|folder| folder.as_bytes() == name) {
+        MemberKind::Folder
+    } else if LINKS.iter().any(|link| link.as_bytes() == name) {
+        MemberKind::Link
+    } else {
+        MemberKind::Other
+    }
+}
+
+fn is_odata_link(term: &[u8]) -> bool {
+    term == b"id" || term == b"context" || term.ends_with(b"Link")
+}

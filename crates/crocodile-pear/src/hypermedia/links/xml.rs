@@ -1,0 +1,302 @@
+//! Links in XML, mapped while its bytes pass: attributes and texts, without a tree.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::memchr;
+use memchr::memmem;
+
+use super::map::{LONGEST, LinkFate, LinkMap, LinkPlace, may_be_link};
+use super::names::{LinkNames, MemberKind};
+
+/// The longest tag whose links are mapped.
+const TAG: usize = 64 << 10;
+
+/// Maps the links of an XML document.
+pub struct XmlLinks {
+    names: Arc<LinkNames>,
+    state: State,
+    /// The end of what came, for which more is needed.
+    held: Vec<u8>,
+}
+
+/// Where in a document what comes begins.
+#[derive(Clone, Copy)]
+enum State {
+    /// Between tags. The text may be a link as a whole, or it may not.
+    Text { link: bool },
+    /// In something that has no links, up to this end.
+    Skipped(&'static [u8]),
+}
+
+/// Whether what was begun has ended.
+enum Passed {
+    /// At this byte.
+    To(usize),
+    /// Not yet: what begins here is held.
+    Open(usize),
+}
+
+impl XmlLinks {
+    /// For a document with links in attributes of these names, too.
+    pub fn new(names: Arc<LinkNames>) -> Self {
+        XmlLinks { names, state: State::Text { link: false }, held: Vec::new() }
+    }
+
+    /// Writes out what came, with its links mapped.
+    pub fn feed(&mut self, came: &[u8], map: &mut dyn LinkMap, out: &mut Vec<u8>) {
+        let mut whole = std::mem::take(&mut self.held);
+        whole.extend_from_slice(came);
+        let mut at = 0;
+        while at < whole.len() {
+            let passed = match self.state {
+                State::Text { link } => self.pass(&whole, at, link, map, out),
+                State::Skipped(end) => self.skip(&whole, at, end, out),
+            };
+            match passed {
+                Passed::To(next) => at = next,
+                Passed::Open(kept) => {
+                    at = kept;
+                    break;
+                }
+            }
+        }
+        whole.drain(..at.min(whole.len()));
+        self.held = whole;
+    }
+
+    /// Writes out what is held, at the end.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.held);
+    }
+
+    fn skip(&mut self, input: &[u8], at: usize, end: &'static [u8], out: &mut Vec<u8>) -> Passed {
+        match memmem::find(&input[at..], end) {
+            Some(found) => {
+                let next = at + found + end.len();
+                out.extend_from_slice(&input[at..next]);
+                self.state = State::Text { link: false };
+                Passed::To(next)
+            }
+            None => {
+                let kept = input.len().saturating_sub(end.len() - 1).max(at);
+                out.extend_from_slice(&input[at..kept]);
+                Passed::Open(kept)
+            }
+        }
+    }
+
+    /// A text, and the tag behind it.
+    fn pass(&mut self, input: &[u8], at: usize, link: bool, map: &mut dyn LinkMap, out: &mut Vec<u8>) -> Passed {
+        let Some(found) = memchr(b'<', &input[at..]) else {
+            let text = &input[at..];
+            let begun = text.trim_ascii_start();
+            let may = begun.len() < 9 && begun.first().is_none_or(|first| b"hH/".contains(first));
+            if link && text.len() <= LONGEST && (may || may_be_link(begun, LinkPlace::Anywhere)) {
+                return Passed::Open(at);
+            }
+            out.extend_from_slice(text);
+            self.state = State::Text { link: false };
+            return Passed::To(input.len());
+        };
+        let open = at + found;
+        let rest = &input[open..];
+        for (begin, end) in [(&b"<!--"[..], &b"-->"[..]), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"), (b"<!", b">")] {
+            if rest.len() < begin.len() && begin.starts_with(rest) {
+                return self.wait(input, at, open, out);
+            }
+            if rest.starts_with(begin) {
+                self.text(&input[at..open], link && begin.len() < 9, map, out);
+                out.extend_from_slice(begin);
+                let subset = begin == b"<!" && declares_inside(rest);
+                self.state = State::Skipped(if subset { b"]>" } else { end });
+                return Passed::To(open + begin.len());
+            }
+        }
+        let Some(close) = tag_end(rest) else {
+            if rest.len() <= TAG {
+                return self.wait(input, at, open, out);
+            }
+            out.extend_from_slice(&input[at..]);
+            self.state = State::Skipped(b">");
+            return Passed::To(input.len());
+        };
+        self.text(&input[at..open], link, map, out);
+        let tag = &rest[..close];
+        self.tag(tag, map, out);
+        self.state = State::Text { link: !tag.starts_with(b"</") && !tag.ends_with(b"/>") };
+        Passed::To(open + close)
+    }
+
+    /// Writes the text out that is no link, and waits for the rest of a tag.
+    fn wait(&mut self, input: &[u8], at: usize, open: usize, out: &mut Vec<u8>) -> Passed {
+        // The text is held with its tag, if it may be a link.
+        if matches!(self.state, State::Text { link: true }) && open - at <= LONGEST {
+            return Passed::Open(at);
+        }
+        out.extend_from_slice(&input[at..open]);
+        self.state = State::Text { link: false };
+        Passed::Open(open)
+    }
+
+    fn text(&self, text: &[u8], link: bool, map: &mut dyn LinkMap, out: &mut Vec<u8>) {
+        let trimmed = text.trim_ascii();
+        let fate = match link && may_be_link(trimmed, LinkPlace::Anywhere) {
+            true => fate(trimmed, LinkPlace::Anywhere, map),
+            false => LinkFate::Keep,
+        };
+        match fate {
+            LinkFate::Keep => out.extend_from_slice(text),
+            LinkFate::Replace(link) => {
+                let before = text.len() - text.trim_ascii_start().len();
+                out.extend_from_slice(&text[..before]);
+                escape(&link, out);
+                out.extend_from_slice(&text[before + trimmed.len()..]);
+            }
+            LinkFate::Null | LinkFate::Remove => {}
+        }
+    }
+
+    /// A whole tag, with its attributes.
+    fn tag(&self, tag: &[u8], map: &mut dyn LinkMap, out: &mut Vec<u8>) {
+        let mut written = 0;
+        let mut at = 1;
+        while let Some(attribute) = attribute(tag, at) {
+            at = attribute.value.end + 1;
+            let value = &tag[attribute.value.clone()];
+            let Some(place) = self.place(&tag[attribute.name.clone()]) else { continue };
+            if !may_be_link(value.trim_ascii(), place) {
+                continue;
+            }
+            match fate(value.trim_ascii(), place, map) {
+                LinkFate::Keep => {}
+                LinkFate::Replace(link) => {
+                    out.extend_from_slice(&tag[written..attribute.value.start]);
+                    escape(&link, out);
+                    written = attribute.value.end;
+                }
+                LinkFate::Null | LinkFate::Remove => {
+                    out.extend_from_slice(tag[written..attribute.name.start].trim_ascii_end());
+                    written = attribute.value.end + 1;
+                }
+            }
+        }
+        out.extend_from_slice(&tag[written..]);
+    }
+
+    /// What a value of this attribute may be; `None` for names of vocabularies, which are no links.
+    fn place(&self, name: &[u8]) -> Option<LinkPlace> {
+        let (prefix, local) = match memchr(b':', name) {
+            Some(colon) => (&name[..colon], &name[colon + 1..]),
+            None => (&b""[..], name),
+        };
+        if name == b"xmlns" || prefix == b"xmlns" || local.ends_with(b"chemaLocation") {
+            return None;
+        }
+        let link = matches!(local, b"src" | b"base") || self.names.kind(local) == MemberKind::Link;
+        Some(if link { LinkPlace::Link } else { LinkPlace::Anywhere })
+    }
+}
+
+fn fate(text: &[u8], place: LinkPlace, map: &mut dyn LinkMap) -> LinkFate {
+    let Ok(text) = std::str::from_utf8(text) else { return LinkFate::Keep };
+    if text.len() > LONGEST {
+        return LinkFate::Keep;
+    }
+    match text.contains('&') {
+        false => map.map(text, place),
+        true => map.map(&unescape(text), place),
+    }
+}
+
+/// Whether a document type has declarations of its own, in brackets.
+fn declares_inside(rest: &[u8]) -> bool {
+    let bracket = memchr(b'[', rest);
+    bracket.is_some() && memchr(b'>', rest).is_none_or(|close| bracket.is_some_and(|bracket| bracket < close))
+}
+
+/// Where a tag ends: behind the `>` that is not quoted.
+fn tag_end(tag: &[u8]) -> Option<usize> {
+    let mut quote = None;
+    for (at, &byte) in tag.iter().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return Some(at + 1),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// An attribute: its name, and its value between the quotes.
+struct Attribute {
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+/// The next attribute of a tag.
+fn attribute(tag: &[u8], from: usize) -> Option<Attribute> {
+    let equals = from + memchr(b'=', tag.get(from..)?)?;
+    let before = tag[from..equals].trim_ascii_end();
+    let start = before.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
+    let name = from + start..from + before.len();
+    let value = tag.get(equals + 1..)?;
+    let space = value.len() - value.trim_ascii_start().len();
+    let open = equals + 1 + space;
+    let quote = *tag.get(open).filter(|byte| b"\"'".contains(byte))?;
+    let end = open + 1 + memchr(quote, tag.get(open + 1..)?)?;
+    Some(Attribute { name, value: open + 1..end })
+}
+
+/// The characters of a text with the entities that XML has itself.
+fn unescape(text: &str) -> String {
+    let (mut made, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once('&') {
+        made.push_str(before);
+        let known = after.split_once(';').and_then(|(name, left)| Some((character(name)?, left)));
+        rest = match known {
+            Some((character, left)) => {
+                made.push(character);
+                left
+            }
+            None => {
+                made.push('&');
+                after
+            }
+        };
+    }
+    made.push_str(rest);
+    made
+}
+
+fn character(name: &str) -> Option<char> {
+    match name {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => {
+            let number = name.strip_prefix('#')?;
+            let number = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            char::from_u32(number.ok()?)
+        }
+    }
+}
+
+fn escape(link: &str, out: &mut Vec<u8>) {
+    for byte in link.bytes() {
+        match byte {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            b'\'' => out.extend_from_slice(b"&#39;"),
+            _ => out.push(byte),
+        }
+    }
+}
