@@ -5,6 +5,7 @@ pub mod csv;
 mod declared;
 mod decode;
 pub mod form;
+mod json_seq;
 pub mod list;
 pub mod msgpack;
 pub mod ndjson;
@@ -230,9 +231,10 @@ fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes)
     match declared {
         Declared::Xml => xml::read(&bytes, charset::named(headers), lists),
         Declared::Ndjson => ndjson::read(&charset::recode(headers, bytes)?),
+        Declared::JsonSeq => ndjson::read(&json_seq::Sequence::default().push(&charset::recode(headers, bytes)?)),
         Declared::Sse => sse::read(&charset::text(headers, &bytes)?),
         Declared::Msgpack => msgpack::read(&bytes),
-        Declared::Csv => csv::read(&charset::text(headers, &bytes)?),
+        Declared::Csv => csv::read(&charset::text(headers, &bytes)?, lists.delimiter()),
         Declared::Yaml => yaml::read(&charset::text(headers, &bytes)?),
         Declared::Json | Declared::Form | Declared::Other | Declared::Nothing => Raw::check(&bytes),
     }

@@ -16,8 +16,8 @@ static NOTHING: Value = value::null();
 ///
 /// # Errors
 /// Same as [`Rows::next`]; also `Kind::Oversized` if the repeated column names make the list larger than 64 MiB.
-pub fn read(text: &str) -> Result<Raw, Error> {
-    let mut rows = Rows::new(SIZE);
+pub fn read(text: &str, delimiter: u8) -> Result<Raw, Error> {
+    let mut rows = Rows::new(SIZE, delimiter);
     rows.push(Bytes::copy_from_slice(text.as_bytes()));
     let mut out = b"[".to_vec();
     loop {
@@ -56,10 +56,19 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// A reader at the beginning.
-    pub fn new(bound: usize) -> Self {
+    /// A reader at the beginning, of fields with this byte between them.
+    pub fn new(bound: usize, delimiter: u8) -> Self {
         let (chunk, fields, ends) = (Bytes::new(), vec![0; 1024], vec![0; 64]);
-        Rows { core: Box::new(csv_core::Reader::new()), bound, chunk, at: 0, fields, ends, used: (0, 0), names: None }
+        Rows {
+            core: Box::new(csv_core::ReaderBuilder::new().delimiter(delimiter).build()),
+            bound,
+            chunk,
+            at: 0,
+            fields,
+            ends,
+            used: (0, 0),
+            names: None,
+        }
     }
 
     /// Takes the next piece. The caller must have read the previous piece to its end with `next`.
@@ -330,16 +339,16 @@ mod tests {
 
     #[test]
     fn rows_are_objects() {
-        let rows = read("id,\"the name\"\r\n1,\"a \"\"b\"\", c\"\r\n2,\"x\ny\"\r\n").expect("sound");
+        let rows = read("id,\"the name\"\r\n1,\"a \"\"b\"\", c\"\r\n2,\"x\ny\"\r\n", b',').expect("sound");
         let expected = r#"[{"id":"1","the name":"a \"b\", c"},{"id":"2","the name":"x\ny"}]"#;
         assert_eq!(&rows.bytes()[..], expected.as_bytes());
-        assert_eq!(&read("a,b\n").expect("sound").bytes()[..], b"[]");
-        assert_eq!(&read("").expect("sound").bytes()[..], b"[]");
+        assert_eq!(&read("a,b\n", b',').expect("sound").bytes()[..], b"[]");
+        assert_eq!(&read("", b',').expect("sound").bytes()[..], b"[]");
         assert_eq!(
-            read("a,b\n1\n").expect_err("short").detail(),
+            read("a,b\n1\n", b',').expect_err("short").detail(),
             "not valid CSV: a row of 1 fields where the first has 2 (line 2)"
         );
-        assert!(read("a,a\n").is_err());
+        assert!(read("a,a\n", b',').is_err());
     }
 
     #[test]
@@ -353,14 +362,14 @@ mod tests {
     #[test]
     fn long_names_are_not_repeated_without_end() {
         let text = format!("{}\n{}", "n".repeat(1 << 20), "1\n".repeat(100_000));
-        assert_eq!(read(&text).expect_err("too large").kind(), Kind::Oversized);
+        assert_eq!(read(&text, b',').expect_err("too large").kind(), Kind::Oversized);
     }
 
     #[test]
     fn rows_come_out_of_pieces() {
         let text = "id,\"the name\"\r\n1,\"a \"\"b\"\",\r\n c\"\r\n\r\n2,é";
         for size in 1..text.len() {
-            let (mut rows, mut out) = (Rows::new(100), Vec::new());
+            let (mut rows, mut out) = (Rows::new(100, b','), Vec::new());
             for piece in text.as_bytes().chunks(size) {
                 rows.push(Bytes::copy_from_slice(piece));
                 while let Some(row) = rows.next().expect("sound") {
@@ -371,7 +380,7 @@ mod tests {
             assert_eq!(out, [r#"{"id":"1","the name":"a \"b\",\r\n c"}"#, r#"{"id":"2","the name":"é"}"#], "{size}");
         }
         let long = format!("a\n{}", "x".repeat(10_000));
-        let mut rows = Rows::new(100);
+        let mut rows = Rows::new(100, b',');
         rows.push(long.into());
         assert_eq!(rows.next().expect_err("too large").kind(), Kind::Oversized);
     }

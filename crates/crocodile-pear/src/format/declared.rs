@@ -15,6 +15,8 @@ pub(super) enum Declared {
     Xml,
     /// Lines of JSON.
     Ndjson,
+    /// A sequence of JSON texts, each behind a record separator (RFC 7464).
+    JsonSeq,
     /// Server-sent events.
     Sse,
     /// MessagePack.
@@ -72,7 +74,8 @@ pub(super) fn by_type(media: Option<&[u8]>) -> Declared {
     match suffix {
         b"json" => Declared::Json,
         b"xml" if kind != b"image/" && subtype != b"xhtml+xml" => Declared::Xml,
-        b"x-ndjson" | b"ndjson" | b"jsonl" | b"x-jsonlines" => Declared::Ndjson,
+        b"x-ndjson" | b"ndjson" | b"jsonl" | b"jsonlines" | b"x-jsonlines" | b"json-lines" => Declared::Ndjson,
+        b"json-seq" => Declared::JsonSeq,
         b"event-stream" if is_events(media) => Declared::Sse,
         b"csv" => Declared::Csv,
         b"yaml" | b"x-yaml" | b"vnd.yaml" => Declared::Yaml,

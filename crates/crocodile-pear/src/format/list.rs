@@ -10,6 +10,7 @@ use http_body::Frame;
 
 use super::charset::Recoder;
 use super::csv::Rows;
+use super::json_seq::Sequence;
 use super::sse::Events;
 use super::{Declared, declared, plain};
 use crate::error::Error;
@@ -40,6 +41,7 @@ pub struct List {
 
 enum Reader {
     Json(Items),
+    Sequence(Sequence, Items),
     Events(Events),
     Rows(Rows),
 }
@@ -48,6 +50,7 @@ impl Reader {
     fn push(&mut self, chunk: Bytes) {
         match self {
             Reader::Json(items) => items.push(chunk),
+            Reader::Sequence(sequence, items) => items.push(sequence.push(&chunk)),
             Reader::Events(events) => events.push(chunk),
             Reader::Rows(rows) => rows.push(chunk),
         }
@@ -55,7 +58,7 @@ impl Reader {
 
     fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            Reader::Json(items) => items.next(),
+            Reader::Json(items) | Reader::Sequence(_, items) => items.next(),
             Reader::Events(events) => events.next(),
             Reader::Rows(rows) => rows.next(),
         }
@@ -63,7 +66,7 @@ impl Reader {
 
     fn finish(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            Reader::Json(items) => items.finish(),
+            Reader::Json(items) | Reader::Sequence(_, items) => items.finish(),
             Reader::Events(_) => Ok(None),
             Reader::Rows(rows) => rows.finish(),
         }
@@ -77,13 +80,14 @@ impl Reader {
 pub async fn open(answer: Answer, bound: usize) -> Result<OpenedList, Error> {
     let answer = plain(answer)?;
     let recoder = Recoder::new(&answer.headers);
-    let stream = matches!(declared(&answer), Declared::Sse | Declared::Ndjson);
+    let stream = matches!(declared(&answer), Declared::Sse | Declared::Ndjson | Declared::JsonSeq);
     let reader = match (declared(&answer), &answer.body) {
         (_, Body::Value(_) | Body::Json(_)) => return Ok(OpenedList::Whole(answer)),
         (Declared::Json, _) => return open_json(answer, recoder?, bound).await,
         (Declared::Ndjson, _) => Reader::Json(Items::of_lines(bound)),
         (Declared::Sse, _) => Reader::Events(Events::new(bound)),
-        (Declared::Csv, _) => Reader::Rows(Rows::new(bound)),
+        (Declared::JsonSeq, _) => Reader::Sequence(Sequence::default(), Items::of_lines(bound)),
+        (Declared::Csv, _) => Reader::Rows(Rows::new(bound, answer.lists.delimiter())),
         _ => return Ok(OpenedList::Whole(answer)),
     };
     let (recoder, upstream) = (recoder?, answer.upstream.clone());
@@ -263,6 +267,7 @@ mod tests {
             ("application/json", " [ 1,{\"a\":\"b\"}, \"c\" ] ", &["1", "{\"a\":\"b\"}", "\"c\""][..]),
             ("application/json", "[]", &[]),
             ("application/x-ndjson", "1\n\n{\"a\": 2}", &["1", "{\"a\": 2}"]),
+            ("application/json-seq", "\x1e1\n\x1e{\"a\":\n2}\n", &["1", "{\"a\": 2}"]),
             (
                 "text/csv; charset=utf-8",
                 "a,b\r\n1,\"2\"\r\n3,4",

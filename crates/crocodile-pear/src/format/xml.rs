@@ -14,6 +14,7 @@ mod cursor;
 mod dtd;
 mod element;
 mod encoding;
+mod lenient;
 mod name;
 mod parse;
 mod reference;
@@ -37,7 +38,9 @@ pub use write::{begin, end, item, write};
 /// outside itself, refers to entities in entities, or exceeds the limits on depth, names, attributes and expanded
 /// entities.
 pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, Error> {
+    let bytes = if lists.lenient() { bytes.trim_ascii_start() } else { bytes };
     let text = encoding::decode(bytes, charset).map_err(|reason| refuse(reason, 0))?;
+    let text = if lists.lenient() { lenient::mend(&text).into_owned().into() } else { text };
     let dtd = Dtd::find(&text).map_err(|(reason, at)| refuse(reason, at))?;
     let mut parser = Parser::new(&text, &dtd);
     let mut open: Vec<Element> = Vec::new();
@@ -48,6 +51,10 @@ pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, E
                 if open.len() == DEPTH {
                     return Err(refuse("elements nest deeper than 128 levels", parser.at()));
                 }
+                let (name, attributes) = match lists.bare() {
+                    true => (local(name), attributes.into_iter().filter_map(bare).collect()),
+                    false => (name, attributes),
+                };
                 let lists = lists.within(open.iter().map(|element| element.name).chain([name]));
                 open.push(Element::new(name, &attributes, lists));
             }
@@ -78,6 +85,17 @@ pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, E
         }
     }
     Ok(Raw::sound(Bytes::from(whole), depth as u8))
+}
+
+/// A name without its prefix.
+fn local(name: &str) -> &str {
+    name.rsplit(':').next().unwrap_or(name)
+}
+
+/// An attribute without its prefix; `None` for a declaration of a namespace.
+fn bare<'a>((name, value): (&'a str, String)) -> Option<(&'a str, String)> {
+    let declares = name == "xmlns" || name.starts_with("xmlns:");
+    (!declares).then(|| (local(name), value))
 }
 
 fn refuse(reason: &str, at: usize) -> Error {

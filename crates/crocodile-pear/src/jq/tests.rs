@@ -705,3 +705,30 @@ fn copies_of_copies_end_at_the_bound_of_a_document() {
     let outputs = compiled(&source).apply(large.into(), &mut |_| null().into()).expect("shared");
     assert!(outputs[0].write(&mut Vec::new()).is_err());
 }
+
+#[test]
+fn dates_have_offsets_and_fractions() {
+    for (date, seconds) in [
+        ("2024-05-01T10:00:00Z", Some("1714557600")),
+        ("2024-05-01t10:00:00z", Some("1714557600")),
+        ("2024-05-01 12:00:00+02:00", Some("1714557600")),
+        ("2024-05-01T04:30:00.250-05:30", Some("1714557600.25")),
+        ("2024-02-29T00:00:00.000Z", Some("1709164800")),
+        ("2015-03-05T23:51:47Z", Some("1425599507")),
+        ("2024-05-01T10:00:00+0200", None),
+        ("2024-05-01T10:00:00", None),
+        ("2023-02-29T00:00:00+00:00", None),
+        ("2024-05-01T10:00:00.Z", None),
+        ("2024-05-01T10:00:00+02:00x", None),
+    ] {
+        let found = outputs("fromdate", &format!("{date:?}")).ok();
+        assert_eq!(found, seconds.map(|seconds| vec![seconds.to_owned()]), "{date}");
+    }
+    let format = r#"fromdate("%a, %d %b %Y %H:%M:%S %z")"#;
+    assert_eq!(outputs(format, r#""Wed, 01 May 2024 12:00:00 +0200""#).ok(), Some(vec!["1714557600".to_owned()]));
+    assert_eq!(outputs(format, r#""Wed, 01 May 2024 10:00:00 Z""#).ok(), Some(vec!["1714557600".to_owned()]));
+    assert!(outputs(format, r#""Wed, 01 May 2024""#).is_err());
+    // As jq: the offset is read and ignored.
+    let ignored = r#"strptime("%Y-%m-%dT%H:%M:%S%z") | mktime"#;
+    assert_eq!(outputs(ignored, r#""2024-05-01T10:00:00+02:00""#).ok(), Some(vec!["1714557600".to_owned()]));
+}

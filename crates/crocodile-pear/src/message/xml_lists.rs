@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::config::problem::Problems;
 use crate::config::spec::Located;
-use crate::spec;
+use crate::{choice, spec};
 
 spec! {
     /// How to read XML in answers.
@@ -13,12 +13,67 @@ spec! {
         /// it occurs only once, and an empty list if it does not occur, so that `.rss.channel.item[]` always works.
         /// You can write more of its ancestors: `rss/channel/item`.
         pub lists: Vec<Located<String>> = Vec::new(),
+        /// Whether names keep their prefixes: `dc:date`. With `off` the name is `date`, and declarations of namespaces are left
+        /// out.
+        pub prefixes: PrefixesSpec = PrefixesSpec::On,
+        /// Whether documents are read that are not XML by the letter, as some feeds: with a blank line before `<?xml`, with
+        /// entities of HTML (`&nbsp;`), or with an `&` that stands for itself.
+        pub lenient: LenientSpec = LenientSpec::Off,
     }
 }
 
-/// The elements that are lists. Most answers have none.
+choice! {
+    /// Whether names in XML keep their prefixes.
+    pub enum PrefixesSpec {
+        /// They do.
+        On = "on",
+        /// They do not.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// Whether documents are read that are nearly XML.
+    pub enum LenientSpec {
+        /// They are.
+        On = "on",
+        /// They are an error.
+        Off = "off",
+    }
+}
+
+spec! {
+    /// How to read CSV in answers.
+    pub struct CsvSpec {
+        /// The character between fields: `;`, or `tab`.
+        pub delimiter: Located<String> = Located::new(",".to_owned(), Default::default()),
+    }
+}
+
+impl CsvSpec {
+    /// The byte between fields.
+    pub fn compile(&self, problems: &mut Problems) -> Option<u8> {
+        match self.delimiter.value.as_bytes() {
+            b"tab" | b"\t" => Some(b'\t'),
+            [byte] if (byte.is_ascii_punctuation() && *byte != b'"') || *byte == b' ' => Some(*byte),
+            _ => {
+                problems.error(self.delimiter.span, "a delimiter is one sign, and no quote", "write `;`, `|` or `tab`")
+            }
+        }
+    }
+}
+
+/// How answers are read where their format leaves it open: the elements that are lists, and others. Most answers have none.
 #[derive(Clone, Debug, Default)]
-pub struct Lists(Option<Arc<[List]>>);
+pub struct Lists(Option<Arc<Rules>>);
+
+#[derive(Clone, Debug, Default)]
+struct Rules {
+    lists: Vec<List>,
+    bare: bool,
+    lenient: bool,
+    delimiter: Option<u8>,
+}
 
 /// An element that is a list, and the elements around it, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +88,9 @@ impl XmlSpec {
         // Collect first: an early return at the first failure would hide the other problems.
         let lists: Vec<Option<List>> = self.lists.iter().map(|written| list(written, problems)).collect();
         let lists = lists.into_iter().collect::<Option<Vec<List>>>()?;
-        Some(Lists((!lists.is_empty()).then(|| lists.into())))
+        let (bare, lenient) = (self.prefixes == PrefixesSpec::Off, self.lenient == LenientSpec::On);
+        let plain = lists.is_empty() && !bare && !lenient;
+        Some(Lists((!plain).then(|| Arc::new(Rules { lists, bare, lenient, delimiter: None }))))
     }
 }
 
@@ -65,9 +122,33 @@ fn list(written: &Located<String>, problems: &mut Problems) -> Option<List> {
 }
 
 impl Lists {
+    /// The same, with this byte between the fields of CSV.
+    pub fn with_delimiter(self, delimiter: u8) -> Self {
+        if delimiter == b',' {
+            return self;
+        }
+        let rules = self.0.as_deref().cloned().unwrap_or_default();
+        Lists(Some(Arc::new(Rules { delimiter: Some(delimiter), ..rules })))
+    }
+
+    /// The byte between the fields of CSV.
+    pub fn delimiter(&self) -> u8 {
+        self.0.as_ref().and_then(|rules| rules.delimiter).unwrap_or(b',')
+    }
+
+    /// Whether names have no prefixes.
+    pub fn bare(&self) -> bool {
+        self.0.as_ref().is_some_and(|rules| rules.bare)
+    }
+
+    /// Whether documents are read that are nearly XML.
+    pub fn lenient(&self) -> bool {
+        self.0.as_ref().is_some_and(|rules| rules.lenient)
+    }
+
     /// The names of the child elements of the innermost open element that are lists.
     pub fn within<'a>(&'a self, open: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Vec<&'a str> {
-        let Some(lists) = &self.0 else { return Vec::new() };
+        let Some(lists) = self.0.as_ref().map(|rules| &rules.lists) else { return Vec::new() };
         let around = |list: &&List| {
             let mut open = open.clone().rev();
             list.within.iter().rev().all(|name| open.next() == Some(name))
@@ -86,7 +167,7 @@ mod tests {
         let span = Span { file: 0, line: 1, column: 1, length: 1 };
         let lists = lists.iter().map(|list| Located::new((*list).to_owned(), span)).collect();
         let mut problems = Problems::default();
-        let compiled = XmlSpec { lists }.compile(&mut problems);
+        let compiled = XmlSpec { lists, prefixes: PrefixesSpec::On, lenient: LenientSpec::Off }.compile(&mut problems);
         let remedy = |problem: crate::config::problem::Problem| problem.remedy.unwrap_or_default();
         compiled.ok_or_else(|| problems.into_sorted().into_iter().map(remedy).collect())
     }

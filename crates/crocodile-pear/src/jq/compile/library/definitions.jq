@@ -96,7 +96,6 @@ def JOIN($index; f; key; join): f | [., $index[key]] | join;
 def IN(f): any(f == .; .);
 def IN(f; g): any(f == g; .);
 def todateiso8601: strftime("%Y-%m-%dT%H:%M:%SZ");
-def fromdateiso8601: strptime("%Y-%m-%dT%H:%M:%SZ") | mktime;
 def todate: todateiso8601;
 def fromdate: fromdateiso8601;
 def date: todate;

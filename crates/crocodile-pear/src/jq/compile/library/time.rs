@@ -46,6 +46,8 @@ pub const NATIVES: &[Named] = &[
     }),
     (("strftime", 1), strftime),
     (("strptime", 1), strptime),
+    (("fromdateiso8601", 0), |it, _| from_date(it)),
+    (("fromdate", 1), from_format),
 ];
 
 /// A time in its parts.
@@ -278,6 +280,84 @@ fn strptime(it: Item, arguments: &[Item]) -> ItemR {
     operators::add(list, Item::list(vec![Item::from(read.rest.to_owned())]))
 }
 
+/// The seconds of a date (RFC 3339), with its offset and its fraction.
+fn from_date(it: Item) -> ItemR {
+    if let Val::TStr(text) = &it.value
+        && text.len() <= 64
+        && let Some((seconds, fraction)) = std::str::from_utf8(text).ok().and_then(rfc3339)
+    {
+        charge(1 + text.len());
+        return Ok(if fraction == 0.0 { Item::from(seconds as isize) } else { Item::from(seconds as f64 + fraction) });
+    }
+    // Any other text, and what is none, as jq has it.
+    let list = strptime(it, &[Item::from("%Y-%m-%dT%H:%M:%SZ".to_owned())])?;
+    match Time::of(&list)? {
+        Some(time) => Ok((time.seconds() as isize).into()),
+        None => fail("mktime requires parsed datetime inputs"),
+    }
+}
+
+/// Whole seconds and the fraction of a date and a time.
+fn rfc3339(text: &str) -> Option<(i64, f64)> {
+    let mut read = Read { rest: text, ..Read::default() };
+    for (digits, least, most, behind) in [(4, 0, 9999, "-"), (2, 1, 12, "-"), (2, 1, 31, "")] {
+        let part = read.exactly(digits, least, most)?;
+        match (digits, behind) {
+            (4, _) => read.time.year = part,
+            (_, "-") => read.time.month = part - 1,
+            _ => read.time.day = part,
+        }
+        read.rest = read.rest.strip_prefix(behind)?;
+    }
+    let last = days(read.time.year + read.time.month / 11, (read.time.month + 1) % 12, 1)
+        - days(read.time.year, read.time.month, 1);
+    read.rest = read.rest.strip_prefix(['T', 't', ' ']).filter(|_| read.time.day <= last)?;
+    read.time.hour = read.exactly(2, 0, 23)?;
+    read.rest = read.rest.strip_prefix(':')?;
+    read.time.minute = read.exactly(2, 0, 59)?;
+    read.rest = read.rest.strip_prefix(':')?;
+    read.time.second = read.exactly(2, 0, 60)?;
+    let mut fraction = 0.0;
+    if let Some(digits) = read.rest.strip_prefix('.') {
+        let length = digits.bytes().take_while(u8::is_ascii_digit).count();
+        fraction = format!("0.{}", &digits[..length]).parse().ok().filter(|_| length > 0)?;
+        read.rest = &digits[length..];
+    }
+    let offset = match read.rest {
+        "Z" | "z" => {
+            read.rest = "";
+            0
+        }
+        rest => {
+            let sign = if rest.starts_with('+') { 1 } else { -1 };
+            read.rest = rest.strip_prefix(['+', '-'])?;
+            let hours = read.exactly(2, 0, 23)?;
+            read.rest = read.rest.strip_prefix(':')?;
+            let minutes = read.exactly(2, 0, 59)?;
+            sign * (hours * 3600 + minutes * 60)
+        }
+    };
+    read.rest.is_empty().then(|| (read.time.seconds() - offset, fraction))
+}
+
+/// The seconds of a date in this format, with the offset that `%z` reads.
+fn from_format(it: Item, arguments: &[Item]) -> ItemR {
+    let (Val::TStr(text), Val::TStr(format)) = (&it.value, &arguments[0].value) else {
+        return fail("fromdate/1 requires string inputs and arguments");
+    };
+    charge(1 + text.len().min(LONG) + format.len());
+    if format.len() > LONG || text.len() > LONG {
+        return fail("fromdate/1: the text or the format is too long");
+    }
+    let (text, format) = (String::from_utf8_lossy(text), String::from_utf8_lossy(format));
+    let mut read = Read { time: Time { year: 1900, ..Time::default() }, rest: &text, ..Read::default() };
+    if read.format(&format).is_none() || !read.rest.trim().is_empty() {
+        let message = format!("date \"{text}\" does not match format \"{format}\"");
+        return Err(Fault { value: message.into(), shown: Some("the date does not match its format".to_owned()) });
+    }
+    Ok(Item::from((read.finish().seconds() - read.offset) as isize))
+}
+
 /// A text that is being parsed by a format.
 #[derive(Default)]
 struct Read<'t> {
@@ -289,9 +369,18 @@ struct Read<'t> {
     yearday: Option<i64>,
     weekday: Option<i64>,
     seconds: Option<i64>,
+    /// The seconds that the time is before UTC's.
+    offset: i64,
 }
 
 impl Read<'_> {
+    /// A number of so many digits, within bounds.
+    fn exactly(&mut self, digits: usize, least: i64, most: i64) -> Option<i64> {
+        let number = self.rest.get(..digits).filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))?;
+        self.rest = &self.rest[digits..];
+        number.parse().ok().filter(|number| (least..=most).contains(number))
+    }
+
     fn format(&mut self, format: &str) -> Option<()> {
         let mut letters = format.chars();
         while let Some(letter) = letters.next() {
@@ -375,20 +464,21 @@ impl Read<'_> {
         Some(())
     }
 
-    /// A time zone as an offset from UTC. jq ignores it.
+    /// A time zone as an offset from UTC. `strptime` ignores it, as jq does.
     fn zone(&mut self) -> Option<()> {
         self.rest = self.rest.trim_start();
         if let Some(rest) = self.rest.strip_prefix(['Z', 'z']) {
             self.rest = rest;
             return Some(());
         }
+        let sign = if self.rest.starts_with('-') { -1 } else { 1 };
         self.rest = self.rest.strip_prefix(['+', '-'])?;
-        self.number(2, 0, 24)?;
+        self.offset = sign * self.number(2, 0, 24)? * 3600;
         if let Some(rest) = self.rest.strip_prefix(':') {
             self.rest = rest;
         }
         if self.rest.starts_with(|digit: char| digit.is_ascii_digit()) {
-            self.number(2, 0, 59)?;
+            self.offset += sign * self.number(2, 0, 59)? * 60;
         }
         Some(())
     }
