@@ -8,6 +8,7 @@ mod press;
 mod prose;
 mod query;
 mod reply;
+mod shapes;
 mod streamflow;
 mod thumbnails;
 mod trial;
@@ -107,6 +108,15 @@ impl Apis {
             ["echo", ..] => return trial::echo(request).await,
             ["status", code] => return trial::status(code),
             ["llm", "v1", "chat", "completions"] => return llm::complete(request).await,
+            ["graphql"] if *request.method() == Method::POST => return shapes::graphql(request).await,
+            ["session", rest @ ..] => {
+                let found = shapes::session(request.method(), rest, request.headers());
+                return found.unwrap_or_else(|| reply::not_found(&path));
+            }
+            ["django", rest @ ..] if request.method() == Method::GET => {
+                let found = shapes::django(rest, request.uri().query(), request.headers());
+                return found.unwrap_or_else(|| reply::not_found(&path));
+            }
             _ => {}
         }
         let found = self.read(&segments, request.uri().query()).await;
@@ -126,6 +136,8 @@ impl Apis {
             ["streamflow", "api", rest @ ..] => self.streamflow.find(rest),
             ["page", name] => page::find(name),
             ["slow", ms] => trial::slow(ms.parse().ok()?).await,
+            ["s3", "bucket"] => Some(shapes::bucket(query)),
+            ["cursors", "events"] => Some(shapes::events(query)),
             ["press", "rss", items] => press::feed(items.parse().ok()?),
             ["drip", lines, ms] => Some(trial::drip(lines.parse().ok()?, ms.parse().ok()?)),
             ["blob", bytes] => Some(trial::blob(bytes.parse().ok()?)),
