@@ -493,7 +493,7 @@ fn no_path_and_no_range_reads_more_than_the_folder() {
         "range: bytes=5-\r\nif-range: \"x\"\r\n",
     ] {
         let answer = scene.ask("/files/a.txt", fields);
-        let name = format!("/files/a.txt with {:.60}", fields);
+        let name = format!("/files/a.txt with {fields:.60}");
         if answer.len() > 4096 {
             scene.failed.push(format!("{name}: {} bytes", answer.len()));
         }
