@@ -65,7 +65,8 @@ pub fn describe(status: StatusCode, headers: &mut HeaderMap, made: Made<'_>, dep
         _ => {}
     }
     let cookie = !matches!(made, Made::Alone) && headers.contains_key(SET_COOKIE);
-    if dependence.personal || dependence.checked && !is_shared(headers) || cookie {
+    // The upstream may call public what the gateway gives to those with a key alone: a cache in front asks for none.
+    if dependence.is_personal() || cookie {
         restrict(headers, dependence);
     }
     if dependence.everything {
@@ -196,12 +197,6 @@ fn streaming_control(said: &Said, private: bool, public: Option<Duration>) -> St
         _ if said.no_store => "no-store, private".to_owned(),
         _ => "private, no-cache".to_owned(),
     }
-}
-
-/// Whether an answer to a request with credentials may be shared (RFC 9111, 3.5).
-fn is_shared(headers: &HeaderMap) -> bool {
-    let control = AnswerControl::of(headers);
-    control.public || control.s_maxage.is_some() || control.must_revalidate
 }
 
 /// Makes an answer one for its client alone, unless the configuration says what it is.
@@ -403,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_for_checked_credentials_is_shared_only_if_it_says_so() {
+    fn an_answer_for_checked_credentials_is_for_one_client_whatever_it_says() {
         let mut checked = Dependence::default();
         checked.check();
         for (own, wanted) in [
@@ -411,8 +406,9 @@ mod tests {
             ("max-age=60", "private, max-age=60"),
             ("max-age=60, private=\"x\"", "private, max-age=60"),
             ("private, max-age=60", "private, max-age=60"),
-            ("public, max-age=60", "public, max-age=60"),
-            ("s-maxage=60", "s-maxage=60"),
+            ("public, max-age=60", "private, max-age=60"),
+            ("s-maxage=60", "private"),
+            ("max-age=60, must-revalidate", "private, max-age=60, must-revalidate"),
             ("no-store", "private, no-store"),
         ] {
             let mut headers = HeaderMap::new();
