@@ -135,7 +135,8 @@ impl Drop for StreamGuard {
     }
 }
 
-async fn shake<T>(io: T, max_head: usize, span: Span, terms: Terms) -> Result<(Arc<Session>, Driver), Error>
+/// Starts HTTP/2 on whatever carries bytes.
+pub(crate) async fn shake<T>(io: T, max_head: usize, span: Span, terms: Terms) -> Result<(Arc<Session>, Driver), Error>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -1,6 +1,9 @@
 //! A call over HTTP/2 (RFC 9113): one stream of a connection that others share, sent and read in the future that wants the
 //! answer, as over HTTP/1.1.
 
+#[cfg(test)]
+mod model;
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 

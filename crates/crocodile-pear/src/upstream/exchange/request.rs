@@ -673,3 +673,25 @@ fn shared_head(method: Method, uri: http::Uri, headers: HeaderMap) -> http::Requ
     *head.headers_mut() = headers;
     head
 }
+
+#[cfg(test)]
+impl Request {
+    /// A request whose head is sent by someone else, for tests.
+    pub(crate) fn of_body(body: Pulled) -> Self {
+        Request {
+            parts: None,
+            head: Bytes::new(),
+            body: Bytes::new(),
+            repeatable: Repeatable::No,
+            method: Class { asked: Asked::Other, idempotent: false },
+            passage: Passage::default(),
+            events: Events::default(),
+            stream: Stream::new(body, Trailing::default()),
+            expecting: None,
+            ends_apart: false,
+            out: Out::default(),
+            begun: false,
+            written: 0,
+        }
+    }
+}

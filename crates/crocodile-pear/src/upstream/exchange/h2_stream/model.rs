@@ -1,0 +1,139 @@
+//! Calls over HTTP/2 on a socket that is only played: it takes and gives as many bytes as chance has it.
+//!
+//! The clock stands still while any task can run. A call that waits for something of which nobody will wake it moves the
+//! clock on to the next timer: that is what these tests look for.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crocodile_pear_peers::http2::{Asked as Called, converse};
+use crocodile_pear_peers::played::{Dice, Played};
+use http::Response;
+use http_body::Frame;
+use tokio::sync::Notify;
+
+use super::{Stream, StreamSlot};
+use crate::error::Error;
+use crate::upstream::connect::h2_connection::{Session, Span, Terms, shake};
+use crate::upstream::exchange::request::Request;
+
+/// A body in pieces of any size, each of which may have to be waited for.
+struct Pieces {
+    left: usize,
+    piece: usize,
+    waits: usize,
+    dice: Dice,
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let (waits, piece) = (self.waits, self.piece);
+        if self.dice.rare(waits) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let length = (1 + self.dice.below(piece)).min(self.left);
+        self.left -= length;
+        Poll::Ready(Some(Ok(Frame::data(vec![b'y'; length].into()))))
+    }
+}
+
+/// Answers with as many bytes as the path says and as many as came, before the body is there or behind it.
+async fn answer((request, mut respond): Called) -> Option<()> {
+    let mut left: usize = request.uri().path()[1..].parse().ok()?;
+    let mut body = request.into_body();
+    let mut send = (left % 2 == 0).then(|| respond.send_response(Response::new(()), false).ok()).flatten();
+    while let Some(data) = body.data().await {
+        let data = data.ok()?;
+        left += data.len();
+        body.flow_control().release_capacity(data.len()).ok()?;
+    }
+    let mut send = match send.take() {
+        Some(send) => send,
+        None => respond.send_response(Response::new(()), false).ok()?,
+    };
+    while left > 0 {
+        send.reserve_capacity(left);
+        let room = poll_fn(|cx| send.poll_capacity(cx)).await?.ok()?.min(left);
+        left -= room;
+        send.send_data(vec![b'x'; room].into(), false).ok()?;
+    }
+    send.send_data(Bytes::new(), true).ok()
+}
+
+/// One call, sent and read at once, as a call is; how many bytes came.
+async fn call(slot: StreamSlot, size: usize, body: Pieces) -> usize {
+    let mut request = Request::of_body(Box::pin(body));
+    let head = http::Request::post(format!("http://h/{size}")).body(()).unwrap();
+    let Ok(mut stream) = Stream::new(slot, head, &mut request) else { panic!("the stream was refused") };
+    let head = poll_fn(|cx| {
+        stream.poll_send(&mut request, cx).unwrap();
+        stream.poll_head(&mut request, cx)
+    });
+    let Ok((status, _)) = head.await else { panic!("no head") };
+    assert_eq!(status, 200);
+    let mut came = 0;
+    loop {
+        let piece = poll_fn(|cx| {
+            stream.poll_send(&mut request, cx).unwrap();
+            stream.poll_body(cx)
+        });
+        match piece.await {
+            None => return came,
+            Some(frame) => came += frame.unwrap().data_ref().map_or(0, Bytes::len),
+        }
+    }
+}
+
+async fn play(seed: u64) {
+    let mut dice = Dice(seed);
+    let (server, client) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20]));
+    let client = Played::new(client, &mut dice);
+    let window = dice.of(&[1000, 65_535, 1 << 20, (1 << 31) - 1]);
+    let mut builder = h2::server::Builder::new();
+    builder.initial_window_size(window).initial_connection_window_size(window.max(65_535));
+    // Their connection is served until it ends.
+    let served = tokio::spawn(async move { converse(server, builder, answer).await });
+    let span = Span { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(7200) };
+    let terms = Terms { freed: Arc::new(Notify::new()), most: None };
+    let (session, mut driver): (Arc<Session>, _) = shake(client, 16 << 10, span, terms).await.unwrap();
+    let driven = tokio::spawn(async move { driver.until_end().await });
+    let calls: Vec<_> = (0..1 + dice.below(6))
+        .map(|_| {
+            let (size, left) = (dice.of(&[0, 1, 5000, 5001, 200_000, 2_000_001]), dice.of(&[0, 0, 1, 300_000]));
+            // As many frames as a peer may send.
+            let left = if window > 1000 { left } else { left.min(5000) };
+            let (piece, waits) = (dice.of(&[1 << 10, 16 << 10, 256 << 10]), dice.of(&[3, 20, usize::MAX]));
+            let slot = session.first().unwrap();
+            let body = Pieces { left, piece, waits, dice: Dice(dice.next()) };
+            async move { (size + left, call(slot, size, body).await) }
+        })
+        .collect();
+    // The watch of the session has timers, to which the clock would move on for ever.
+    let ended = tokio::time::timeout(Duration::from_secs(1), futures_util::future::join_all(calls)).await;
+    for (wanted, came) in ended.unwrap_or_else(|_| panic!("seed {seed}: a call over HTTP/2 waited for nobody")) {
+        assert_eq!(came, wanted, "seed {seed}");
+    }
+    drop(session);
+    driven.abort();
+    let _ = served.await;
+}
+
+/// So many connections are played; `PLAYED` says another number.
+#[tokio::test(start_paused = true)]
+async fn a_call_over_http2_that_waits_is_woken() {
+    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
+    for seed in 0..count {
+        play(seed).await;
+    }
+}
