@@ -22,7 +22,17 @@ pub struct Head {
     pub fields: Vec<(String, String)>,
 }
 
+/// Fields that are lists, or that come once for each value.
+const LISTS: [&str; 7] = ["set-cookie", "vary", "link", "via", "cache-status", "server-timing", "warning"];
+
 impl Head {
+    /// A field that is no list and comes twice nevertheless.
+    pub fn twice(&self) -> Option<&str> {
+        let names = self.fields.iter().map(|(name, _)| name.as_str()).filter(|name| !LISTS.contains(name));
+        let mut seen = std::collections::BTreeSet::new();
+        names.into_iter().find(|name| !seen.insert(*name))
+    }
+
     /// The value of a field, named in lower case.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

@@ -14,6 +14,7 @@ use h2::server::Builder;
 use http::{Request, Response};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::accept::Accepting;
 use crate::gateway::Gateway;
@@ -80,18 +81,21 @@ impl Display for Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub downloads: usize,
-    /// Those that did not end in time.
+    /// Those of which nothing came for long.
     pub stopped: usize,
     pub took: Duration,
     pub slowest: Duration,
 }
 
-async fn download(client: SendRequest<Bytes>, path: String, size: usize, pace: Pace) {
+/// Whether it came whole: it has stopped where nothing comes for long.
+async fn download(client: SendRequest<Bytes>, path: String, size: usize, pace: Pace) -> bool {
     let mut client = client.ready().await.unwrap();
     let (answer, _) = client.send_request(Request::get(format!("http://h{path}")).body(()).unwrap(), true).unwrap();
     let mut body = answer.await.unwrap().into_body();
     let (mut came, mut rested) = (0, 0);
-    while let Some(data) = body.data().await {
+    loop {
+        let Ok(data) = timeout(PATIENCE, body.data()).await else { return false };
+        let Some(data) = data else { break };
         let data = data.unwrap();
         came += data.len();
         body.flow_control().release_capacity(data.len()).unwrap();
@@ -101,20 +105,22 @@ async fn download(client: SendRequest<Bytes>, path: String, size: usize, pace: P
         }
     }
     assert_eq!(came, size);
+    true
 }
 
-async fn together(gateway: SocketAddr, kind: Kind, size: usize) {
+/// How many of those on one connection stopped.
+async fn together(gateway: SocketAddr, kind: Kind, size: usize) -> usize {
     let stream = TcpStream::connect(gateway).await.unwrap();
+    // As curl has it: otherwise updates of small windows wait for acknowledgements.
+    stream.set_nodelay(true).unwrap();
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(kind.window).initial_connection_window_size(kind.window);
     let (client, connection) = builder.handshake::<_, Bytes>(stream).await.unwrap();
     tokio::spawn(connection);
     let path = format!("/{}", kind.upstream);
-    let mut all: JoinSet<()> =
+    let all: JoinSet<bool> =
         (0..kind.at_once).map(|_| download(client.clone(), path.clone(), size, kind.pace)).collect();
-    while let Some(one) = all.join_next().await {
-        one.unwrap();
-    }
+    all.join_all().await.into_iter().filter(|whole| !whole).count()
 }
 
 /// Downloads so many bytes so often for each kind; `told` hears of each when it is over.
@@ -140,10 +146,8 @@ pub fn play(binary: &Path, size: usize, count: usize, mut told: impl FnMut(Kind,
                     let mut outcome = Outcome::default();
                     for _ in 0..count.div_ceil(at_once) {
                         let began = Instant::now();
-                        let one = together(gateway.address, kind, size);
-                        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, one).await });
+                        outcome.stopped += runtime.block_on(together(gateway.address, kind, size));
                         outcome.downloads += at_once;
-                        outcome.stopped += if ended.is_ok() { 0 } else { at_once };
                         outcome.took += began.elapsed();
                         outcome.slowest = outcome.slowest.max(began.elapsed());
                     }

@@ -1,7 +1,7 @@
 //! Caches of other products in front of the gateway: random endpoints, several clients, and whether one gets what is another's.
 
 mod case;
-mod dice;
+
 mod servers;
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use crate::front::{Answer, get};
 use crate::gateway::Gateway;
 use crate::shop::{Shop, answer};
 use crate::{scratch, until};
-use dice::Dice;
+use crocodile_pear_peers::played::Dice;
 
 /// So many endpoints one gateway serves.
 const TOGETHER: usize = 100;
@@ -63,7 +63,7 @@ pub fn play(binary: &Path, seed: u64, endpoints: usize, products: &[Product]) ->
         caches: products.iter().map(|&product| (product, Counts::default())).collect(),
         ..Figures::default()
     };
-    let mut dice = Dice::new(seed);
+    let mut dice = Dice(seed);
     while figures.endpoints < endpoints {
         let count = TOGETHER.min(endpoints - figures.endpoints);
         Batch::new(binary, count, &mut dice).play(&mut dice, &mut figures);
@@ -185,7 +185,7 @@ impl Batch {
             caches.iter().map(|cache| cache.as_ref().map(|cache| Connection::new(cache.address))).collect();
         let people: Vec<[Person; 2]> =
             self.cases.iter().map(|_| [Person::random(dice), Person::random(dice)]).collect();
-        let queries: Vec<usize> = self.cases.iter().map(|_| dice.roll(2)).collect();
+        let queries: Vec<usize> = self.cases.iter().map(|_| dice.below(2)).collect();
         let target = |twin: &str, number: usize| format!("/{twin}/{number}/x?q={}", queries[number]);
         // What each client got of each front, to ask with its validators.
         let mut had: Vec<Vec<Option<Answer>>> = Vec::new();
@@ -358,6 +358,9 @@ impl Connection {
         };
         match attempt(&mut self.client) {
             Ok(answer) => {
+                if let Some(twice) = answer.head.twice() {
+                    self.broken.push(format!("{}: {request:?}: {twice} twice in {:?}", self.address, answer.head));
+                }
                 if answer.field("connection").eq_ignore_ascii_case("close") {
                     self.client = Client::connect(self.address).unwrap();
                 }
@@ -376,7 +379,7 @@ impl Person {
     /// Values are few, so that one client sends what is made for another.
     fn random(dice: &mut Dice) -> Self {
         let mut fields = "host: shop.test\r\n".to_owned();
-        write!(fields, "x-forwarded-for: 192.0.2.{}\r\n", 1 + dice.roll(2)).unwrap();
+        write!(fields, "x-forwarded-for: 192.0.2.{}\r\n", 1 + dice.below(2)).unwrap();
         let values: [(&str, &[&str]); 7] = [
             ("x-api-key", &["anna", "anna", "bert", "bert", "nobody"]),
             ("x-a", &["one", "two"]),
@@ -387,8 +390,8 @@ impl Person {
             ("x-user", &["anna", "bert"]),
         ];
         for (name, values) in values {
-            if dice.roll(5) < if name.len() > 5 && name != "x-api-key" { 2 } else { 4 } {
-                write!(fields, "{name}: {}\r\n", dice.one(values)).unwrap();
+            if dice.below(5) < if name.len() > 5 && name != "x-api-key" { 2 } else { 4 } {
+                write!(fields, "{name}: {}\r\n", dice.of(values)).unwrap();
             }
         }
         Person(fields)

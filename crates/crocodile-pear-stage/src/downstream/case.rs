@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::dice::Dice;
 use crate::shop::{Asked, answer};
+use crocodile_pear_peers::played::Dice;
 
 /// Fields that clients send, and configurations forward or write.
 const NAMES: [&str; 6] = ["x-a", "x-q", "accept-language", "cookie", "authorization", "x-user"];
@@ -99,12 +99,12 @@ const BRIEF: [&str; 3] = ["max-age=1", "public, max-age=1", "max-age=1, must-rev
 const NONE: [&str; 6] = ["", "", "no-store", "no-cache", "private, max-age=1", "private, no-cache"];
 
 fn part(dice: &mut Dice, friendly: bool, life: Life) -> Part {
-    let life = if friendly || dice.roll(2) == 0 { life } else { dice.one(&[Life::Long, Life::Short]) };
+    let life = if friendly || dice.below(2) == 0 { life } else { dice.of(&[Life::Long, Life::Short]) };
     let control = match life {
         Life::Long if !friendly && dice.rare(6) => "private, max-age=3600",
-        Life::Long => dice.one(&LONG),
-        Life::Short if friendly || dice.rare(2) => dice.one(&BRIEF),
-        Life::Short => dice.one(&NONE),
+        Life::Long => dice.of(&LONG),
+        Life::Short if friendly || dice.rare(2) => dice.of(&BRIEF),
+        Life::Short => dice.of(&NONE),
     };
     Part {
         control,
@@ -116,25 +116,30 @@ fn part(dice: &mut Dice, friendly: bool, life: Life) -> Part {
     }
 }
 
+/// So many names at most.
+fn some(dice: &mut Dice, of: &[&'static str], most: usize) -> BTreeSet<&'static str> {
+    (0..dice.below(most + 1)).map(|_| dice.of(of)).collect()
+}
+
 fn headers(names: &BTreeSet<&'static str>, values: &[&'static str], dice: &mut Dice) -> String {
-    let fields = names.iter().map(|name| format!("{name}: '{}'", dice.one(values).replace('\'', "''")));
+    let fields = names.iter().map(|name| format!("{name}: '{}'", dice.of(values).replace('\'', "''")));
     format!("headers: {{ {} }}", fields.collect::<Vec<_>>().join(", "))
 }
 
 impl Case {
     pub fn random(dice: &mut Dice) -> Self {
         // Many must be cacheable: a front that keeps nothing shows nothing.
-        let friendly = dice.roll(5) < 3;
+        let friendly = dice.below(5) < 3;
         let authenticated = !friendly && dice.rare(3);
-        let form = dice.one(&FORMS);
-        let life = dice.one(&[Life::Long, Life::Long, Life::Short]);
+        let form = dice.of(&FORMS);
+        let life = dice.of(&[Life::Long, Life::Long, Life::Short]);
         let parts: Vec<Part> = (0..3).map(|_| part(dice, friendly, life)).collect();
         let shared = ["x-a", "x-q", "accept-language"];
         let all = !friendly && dice.rare(4);
         let mut forwarded = match (friendly, all) {
-            (true, _) => dice.some(&shared, 2),
+            (true, _) => some(dice, &shared, 2),
             (_, true) => NAMES.into_iter().collect(),
-            _ => dice.some(&NAMES, 3),
+            _ => some(dice, &NAMES, 3),
         };
         let mut values = SHARED.to_vec();
         if !friendly {
@@ -143,14 +148,14 @@ impl Case {
         if authenticated {
             values.extend(CLAIMED);
         }
-        let (of_upstream, of_call) = (dice.some(&NAMES[..3], 1), dice.some(&["x-user", "x-made"], 1));
+        let (of_upstream, of_call) = (some(dice, &NAMES[..3], 1), some(dice, &["x-user", "x-made"], 1));
         let listed: Vec<&str> = forwarded.iter().copied().collect();
         let forward = if all { "all".to_owned() } else { format!("[{}]", listed.join(", ")) };
         let upstream = format!("forward: {forward}, {}", headers(&of_upstream, &values, dice));
         let call = headers(&of_call, &values, dice);
         let written: BTreeSet<&str> = of_upstream.union(&of_call).copied().collect();
         forwarded.retain(|name| !written.contains(name));
-        let cached = if dice.rare(3) { dice.one(&["on", "1s"]) } else { "off" }.to_owned();
+        let cached = if dice.rare(3) { dice.of(&["on", "1s"]) } else { "off" }.to_owned();
         let endpoint = endpoint(dice, form, friendly, authenticated, &parts);
         let mut adds: Vec<&str> = vec!["null", "null", "$query.q", "$headers[\"x-q\"]"];
         if !friendly {
@@ -162,8 +167,8 @@ impl Case {
         // Where answers are made of several, or no cache is asked, the rule of the answer has to do without the shop's word.
         let careless =
             !friendly && cached == "off" && endpoint == "off" && form != Form::Call && form != Form::Transform;
-        let unnamed = if careless { dice.some(&["cookie", "authorization"], 2) } else { BTreeSet::new() };
-        let adds = dice.one(&adds).to_owned();
+        let unnamed = if careless { some(dice, &["cookie", "authorization"], 2) } else { BTreeSet::new() };
+        let adds = dice.of(&adds).to_owned();
         Case {
             form,
             parts,
@@ -251,7 +256,7 @@ impl Case {
     /// Some of its documents change.
     pub fn change(&self, dice: &mut Dice) {
         let used = self.used();
-        let first = dice.roll(used.len());
+        let first = dice.below(used.len());
         for (number, part) in used.iter().enumerate() {
             if number == first || dice.rare(3) {
                 part.version.store(2, Ordering::SeqCst);
@@ -330,7 +335,7 @@ fn endpoint(dice: &mut Dice, form: Form, friendly: bool, authenticated: bool, pa
     if form.streams() && friendly && dice.rare(2) {
         return format!("{{ public: on, for: {} }}", if all_long { "1h" } else { "1s" });
     }
-    if dice.roll(5) < 3 {
+    if dice.below(5) < 3 {
         return "off".to_owned();
     }
     let mut caches = vec![
@@ -343,5 +348,5 @@ fn endpoint(dice: &mut Dice, form: Form, friendly: bool, authenticated: bool, pa
     if authenticated {
         caches.extend(["{ for: 1s, private: { by: $claims.sub } }", "{ for: 1s, key: $claims.team }"]);
     }
-    dice.one(&caches).to_owned()
+    dice.of(&caches).to_owned()
 }
