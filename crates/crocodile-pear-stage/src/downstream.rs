@@ -217,7 +217,12 @@ impl Batch {
             answers.push(Some(direct.get(&target("kept", number), &people[number][0].0)));
             had.push(answers);
         }
-        self.cases.iter().for_each(|case| case.change(dice));
+        // What does not change may be answered with 304.
+        for case in self.cases.iter() {
+            if !dice.rare(4) {
+                case.change(dice);
+            }
+        }
         let news: Vec<[Told; 2]> = (0..self.cases.len())
             .map(|number| {
                 people[number].each_ref().map(|person| told(&direct.get(&target("plain", number), &person.0)))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 use h2::server::Builder;
@@ -9,6 +10,7 @@ use http::{HeaderMap, Response};
 use serde_json::json;
 
 use crate::browser::Browser;
+use crate::programs::BROWSER;
 use crate::stage::gateway::Gateway;
 use crate::stage::http2::{Asked, converse};
 use crate::stage::scratch;
@@ -106,6 +108,7 @@ fn a_browser_calls_grpc_in_binary_and_in_text() {
     );
     std::fs::write(&file, config).unwrap();
     let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+    let _turn = BROWSER.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let Some(mut browser) = Browser::start("grpc-web").await else { return };

@@ -196,7 +196,11 @@ fn java(base: &str, lines: &[String]) -> Option<Vec<Value>> {
     )
 }
 
+/// Browsers take turns: each has many processes, and a machine may have two cores.
+pub static BROWSER: Mutex<()> = Mutex::new(());
+
 fn chromium(base: &str, lines: &[String]) -> Option<Vec<Value>> {
+    let _turn = BROWSER.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let name = format!("clients-{}", base.rsplit(':').next().unwrap_or_default());
@@ -211,7 +215,7 @@ fn chromium(base: &str, lines: &[String]) -> Option<Vec<Value>> {
 
 /// One process for each case: its trailers come in the file of heads.
 fn curl(more: &[&str], base: &str, lines: &[String]) -> Option<Vec<Value>> {
-    let kind = format!("{}{}", more.len(), base.rsplit(':').next().unwrap_or_default());
+    let kind = format!("{}{}", more.len(), base.rsplit(':').next().unwrap_or_default().replace('/', "-"));
     let (heads, body) = (scratch(format!("clients-curl-heads-{kind}")), scratch(format!("clients-curl-body-{kind}")));
     let data = scratch(format!("clients-curl-data-{kind}"));
     let ask = |line: &String| {
