@@ -23,11 +23,13 @@ pub fn hidden(source: &str) -> Option<Fault> {
 
 /// `select(.id = 1)`, `if .id = 1 then`: always true.
 fn selected(code: &str) -> Option<Fault> {
-    let calls = code.match_indices("select(").filter_map(|(at, word)| {
+    let begins = |at: usize| !code[..at].ends_with(|c: char| c.is_alphanumeric() || "._$".contains(c));
+    let calls = code.match_indices("select(").filter(|(at, _)| begins(*at)).filter_map(|(at, word)| {
         let open = at + word.len() - 1;
         Some(open..open + closing(&code[open..])?)
     });
-    let tests = code.match_indices("if ").filter_map(|(at, _)| Some(at..at + code[at..].find(" then")?));
+    let words = code.match_indices("if ").filter(|(at, _)| begins(*at) || code[..*at].ends_with(" el"));
+    let tests = words.filter_map(|(at, _)| Some(at..at + code[at..].find(" then")?));
     // An assignment within brackets of its own is meant.
     let bare = |range: &std::ops::Range<usize>| !code[range.start + 1..range.end].contains(['(', '|', '{']);
     let at = calls.chain(tests).filter(bare).find_map(|range| Some(range.start + assignment(&code[range])?))?;
@@ -363,6 +365,7 @@ mod tests {
             ("select(.a in [1, 2])", "in [1, 2]", "write ` | IN(1, 2)` instead of ` in [1, 2]`"),
             ("[.items[] | select(.id = 1)]", "=", "write `==`"),
             ("if .id = 1 then 2 else 3 end", "=", "write `==`"),
+            ("if .a then 1 elif .id = 1 then 2 else 3 end", "=", "write `==`"),
             ("\"id ${.id}\"", "${.id}", "write `\\(.id)`"),
             (".a == None", "None", "write `null`"),
             (".user-id", ".user-id", "write `.\"user-id\"`"),
@@ -384,6 +387,7 @@ mod tests {
             ".a? // .b",
             "{a: {b: 1}}",
             "select((.a = 1) | .b)",
+            ".notif = if .a then 1 else 2 end",
             "if (.a |= 1 | .b) then 1 else 2 end",
             "\"a $ {b} ${NAME}\"",
             "\"x is null\"",

@@ -112,8 +112,8 @@ pub fn lost(place: Span, asks: bool, cx: &mut Compile<'_>) -> LostParts {
             cx.problems.warning(place, message, remedy);
         }
         // A POST whose body is read may well be a question.
-        (None, Some(method)) if changed && !asks && CHANGES.contains(method) => {
-            let has = listed(&taken.fixed_methods());
+        (None, Some(method)) if changed && !asks && !taken.names_methods() && CHANGES.contains(method) => {
+            let has = &taken.fixed_methods()[0];
             let message = format!("no call is a {method}: by default they are {has}");
             let remedy =
                 format!("write `method: client` at the call that is to have it, or `method: {has}` if that is meant");

@@ -141,6 +141,11 @@ impl TakenParts {
         !any(|method| *method == CallMethod::Clients) && any(|method| matches!(method, CallMethod::Default(_)))
     }
 
+    /// Whether the method of a call is written.
+    pub fn names_methods(&self) -> bool {
+        self.methods.iter().any(|(method, _)| matches!(method, CallMethod::Written(_)))
+    }
+
     /// The methods of its calls, each once, without the client's own.
     pub fn fixed_methods(&self) -> Vec<Method> {
         let mut methods = Vec::new();
