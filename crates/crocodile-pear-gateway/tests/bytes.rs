@@ -1,4 +1,4 @@
-//! What goes through a proxied prefix arrives as it was sent, byte for byte, and never outside of the upstream's path.
+//! Requests through a proxied prefix arrive as they were sent, byte for byte, and never outside of the upstream's path.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ endpoints:
   /made/{*path}: { pipeline: [request: { to: shop, path: '/{*($path.path)}' }] }
 "#;
 
-/// What came to the upstream: `METHOD target`, and the body.
+/// The requests that came to the upstream: `METHOD target`, and the body.
 type Arrived = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
 
 struct Scene {
@@ -118,7 +118,7 @@ const METHODS: [&str; 14] = [
     "x!#$%&'*+-.^_`|~1",
 ];
 
-/// What may stand in a path: pchar (RFC 3986, 3.3), and what clients send all the same.
+/// The characters of a path: pchar (RFC 3986, 3.3), and those that clients send all the same.
 const IN_PATH: &str = "abzAZ019-_~!$&'()*+,;=:@[]{}|";
 const IN_QUERY: &str = "abzAZ019-._~!$&'()*+,;=:@[]{}|/?\\^";
 
@@ -207,7 +207,7 @@ fn what_is_sent_arrives_byte_for_byte() {
     }
 }
 
-/// What browsers and programs send raw, and the one form in which it arrives (URL standard; RFC 3986).
+/// The characters that browsers and programs send raw, and the one form in which each arrives (URL standard; RFC 3986).
 const RAW: [(&str, &str); 12] = [
     ("/a?q=`x`", "/a?q=%60x%60"),
     ("/a^b", "/a%5Eb"),

@@ -1,4 +1,4 @@
-//! What is in `contrib`, tried with the programs that it is for.
+//! The files in `contrib`, tried with the programs that they are for.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! One process of the gateway takes over from another, while clients call it.
+//! The handover from one process of the gateway to another, while clients call it.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]

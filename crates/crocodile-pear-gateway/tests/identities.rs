@@ -33,7 +33,7 @@ endpoints:
       - concatenate: { body_only: true, order: request }
 "#;
 
-/// Who asks is what is answered.
+/// A shop that answers with the caller's identity.
 fn shop() -> Shop {
     Shop::open(|asked, stream| {
         let who = asked.field("authorization");

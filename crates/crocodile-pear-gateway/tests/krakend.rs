@@ -31,7 +31,7 @@ use upstream::{Call, Upstream};
 /// How many shapes there must be at least.
 const SHAPES: usize = 200;
 
-/// What one of the two makes of a request.
+/// The outcome of a request at one of the two gateways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
     status: u16,

@@ -1,4 +1,4 @@
-//! What the caches count and what the process takes: a store that is configured with 256 MiB takes less than 300, but for
+//! The bytes that the caches count and those that the process takes: a store of 256 MiB takes less than 300, but for
 //! the seconds in which entries of one size give way to entries of another. One test, so that it is alone in its process;
 //! with the allocator of the gateway.
 
@@ -21,7 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const BOUND: usize = 256 << 20;
 
-/// What a process has besides its caches, and what the allocator adds.
+/// The memory that a process has besides its caches, and the part that the allocator adds.
 const BESIDE: usize = 44 << 20;
 
 /// The memory of this process.

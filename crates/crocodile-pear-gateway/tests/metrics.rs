@@ -1,4 +1,4 @@
-//! What operators count: that it is exact, in the formats that they read, and of a bounded size.
+//! The metrics for operators: exact, in the formats that their programs read, and of a bounded size.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]

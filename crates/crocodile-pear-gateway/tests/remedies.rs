@@ -59,7 +59,7 @@ fn mended(path: &Path) -> Result<(), Failed> {
     }
 }
 
-/// What `check` finds in a configuration.
+/// The problems that `check` finds in a configuration.
 fn check(path: &Path, config: &str) -> Result<Vec<Value>, Failed> {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(path.file_name().unwrap_or_default());
     std::fs::write(&file, config)?;
@@ -93,7 +93,7 @@ fn apply(wrong: &str, done: &str) -> Result<(String, String), Failed> {
     Ok((lines.concat(), changed))
 }
 
-/// What a remedy says to write, exactly; `…` and words in capitals stand for something else.
+/// The exact parts of the text that a remedy says to write; `…` and words in capitals stand for something else.
 fn exactly(remedy: &str) -> impl Iterator<Item = &str> {
     let mut parts = remedy.split('`');
     let mut before = parts.next().unwrap_or_default();

@@ -57,7 +57,7 @@ impl Folder {
         Gateway::start(["run".into(), self.write(config)], []).unwrap()
     }
 
-    /// What it says when it does not start.
+    /// The message of a gateway that does not start.
     fn refused(&self, config: &str) -> String {
         let mut run = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
         let output = run.arg("run").arg(self.write(config)).output().unwrap();

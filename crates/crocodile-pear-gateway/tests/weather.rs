@@ -28,7 +28,7 @@ fn upstreams() -> SocketAddr {
     Served::run(|listener| demo::upstreams(listener, Demo::default())).stay()
 }
 
-/// What the endpoint answers for these cities, percent-encoded.
+/// The endpoint's answer for these cities, percent-encoded.
 async fn temperatures(cities: &str) -> Vec<Value> {
     let router = weather::router(format!("http://{}/weather", upstreams()));
     let front = Served::run(|listener| axum::serve(listener, router).into_future());

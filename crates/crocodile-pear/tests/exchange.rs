@@ -51,7 +51,7 @@ impl Stage {
         self.upstream.call(call).await
     }
 
-    /// One call whose connection is accepted, asked, answered with `pieces` and then left to `end`.
+    /// Makes a call whose connection is accepted, asked, answered with `pieces` and then left to `end`.
     async fn exchange(&self, call: Call, pieces: &[&[u8]], end: End) -> Result<Whole, Error> {
         let serve = async {
             let mut peer = self.accept().await;

@@ -131,7 +131,7 @@ fn no_step_is_known_by_name_outside_of_the_steps() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// What two steps share stands below both.
+/// Code that two steps share stands below both.
 #[test]
 fn no_step_knows_another() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -146,7 +146,7 @@ fn no_step_knows_another() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// Who waits for another process does so in `stage::until`, with a bound, and a pause of a scene says that it is one.
+/// Waits for another process happen in `stage::until`, with a bound, and a pause of a scene says that it is one.
 #[test]
 fn tests_sleep_in_one_place_alone() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! What a record says of the calls of a request, over real sockets.
+//! A request's record of its calls, over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -28,7 +28,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-/// What a server answers.
+/// The answer of a server.
 const JSON: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n{\"a\":1}";
 const FRESH: &str = "HTTP/1.1 200 OK\r\ncache-control: max-age=60\r\ncontent-length: 5\r\n\r\nfresh";
 const SORRY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 5\r\n\r\nsorry";

@@ -1,4 +1,4 @@
-//! What lines look like.
+//! The formats of lines.
 
 use crate::stage::logs::{Folder, ask};
 use crate::stage::script::like;

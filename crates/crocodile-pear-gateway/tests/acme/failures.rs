@@ -1,4 +1,4 @@
-//! What an authority does not do is told, and does not stop the gateway.
+//! Failures of an authority are reported, and do not stop the gateway.
 
 use std::sync::Arc;
 

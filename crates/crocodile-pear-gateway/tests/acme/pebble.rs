@@ -20,7 +20,7 @@ use crate::stage::ports::free_port;
 use crate::stage::secure::{ALL_VERSIONS, Folder, Scene, connect, get, trusting};
 use crate::stage::within;
 
-/// It needs Go 1.24.
+/// The module of Pebble, which needs Go 1.24.
 const MODULE: &str = "github.com/letsencrypt/pebble/v2/cmd/pebble@v2.10.1";
 
 /// An order takes a second or two; the machine may be busy.
@@ -50,14 +50,14 @@ impl Drop for Pebble {
 }
 
 impl Pebble {
-    /// One that runs; nothing where it cannot be had. `settings` are added to its configuration.
+    /// Starts Pebble; `None` where it cannot be had. `settings` are added to its configuration.
     pub fn start(folder: &Folder, settings: Value) -> Option<Self> {
         let mut pebble = Self::install(folder, settings)?;
         pebble.run();
         Some(pebble)
     }
 
-    /// One that does not run yet.
+    /// Installs a Pebble that does not run yet.
     pub fn install(folder: &Folder, settings: Value) -> Option<Self> {
         let program = program()?;
         let authority = Authority::new();
@@ -106,7 +106,7 @@ impl Pebble {
         format!("directory: 'https://127.0.0.1:{}/dir', ca: pebble-ca.pem, folder: kept", self.port)
     }
 
-    /// What it has said.
+    /// The log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("pebble.log")).unwrap_or_default()
     }

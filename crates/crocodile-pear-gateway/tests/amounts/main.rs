@@ -1,4 +1,4 @@
-//! What requests cost: counted for operators, shared by gateways, and charged also where a client leaves early.
+//! The costs of requests: counted for operators, shared by gateways, and charged also where a client leaves early.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]

@@ -39,7 +39,7 @@ const HOWS: [(&str, Does); 15] = [
     ("timeout", Does::Fails(504)),
 ];
 
-/// What comes before `concatenate`: three items, of which the one in the middle is the shop's answer to `/how/HOW`.
+/// The steps before `concatenate`: three items, of which the one in the middle is the shop's answer to `/how/HOW`.
 const STEPS: [(&str, &str); 12] = [
     ("for-each", "request: { to: shop, path: '/{.}', for_each: '\"good\", \"how/\\($path.how)\", \"last\"' }"),
     ("named", "requests: { a: shop /good, b: 'shop /how/{how}', c: shop /last }"),
@@ -187,7 +187,7 @@ fn each_failure_is_what_on_error_says_behind_each_step() {
     println!("{} cells", STEPS.len() * FORMATS.len() * ON_ERROR.len() * 2 * HOWS.len());
 }
 
-/// One cell of the table.
+/// A cell of the table.
 struct Cell {
     name: &'static str,
     format: &'static str,

@@ -8,7 +8,7 @@ use crate::{Attempt, By, PASS, Play};
 /// So many bytes are written to what does not end, if they are taken.
 const ENDLESS: usize = 64 << 20;
 
-/// One request, which comes in one read: its head is small.
+/// Reads a request, which comes in one read: its head is small.
 fn hear(stream: &mut TcpStream) -> std::io::Result<()> {
     stream.read(&mut [0; 4096]).map(drop)
 }

@@ -61,7 +61,7 @@ fn flood(piece: Vec<u8>) -> Play {
     written([piece.repeat(FLOOD), good()].concat())
 }
 
-/// One field in HPACK's dynamic table, then references of one byte to it.
+/// A field in HPACK's dynamic table, then references of one byte to it.
 fn hpack(count: usize) -> Vec<u8> {
     let remembered = [&[0x40], &field(b"x", &[b'y'; 4_000])[1..]].concat();
     [block(&[(":status", "200")]), remembered, vec![0xbe; count]].concat()

@@ -34,10 +34,10 @@ use stage::pause;
 /// Copies of an attempt at the same time.
 const COPIES: usize = 4;
 
-/// What they may make the process hold together, in KiB: a step reads 16 MiB of a body, and each copy may have so much.
+/// The most memory that all copies may make the process hold, in KiB: a step reads 16 MiB of a body, and each copy may have so much.
 const MOST: u64 = (COPIES as u64 * 16 + 24) << 10;
 
-/// One attempt.
+/// An attempt.
 struct Attempt {
     name: String,
     /// How it ends: a status, with `cut` where the answer breaks off; several words for several outcomes that are all right.
@@ -103,7 +103,7 @@ impl Scene {
         (Scene { gateway }, listed)
     }
 
-    /// What the process holds, in KiB.
+    /// The memory that the process holds, in KiB.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();

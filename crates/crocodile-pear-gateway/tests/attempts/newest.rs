@@ -15,7 +15,7 @@ use crate::stage::gateway::Gateway;
 use crate::stage::shop::{Asked, Shop, answer};
 use crate::stage::{PATIENCE, scratch};
 
-/// What lies outside the folder that is served.
+/// The text outside the folder that is served.
 const OUTSIDE: &str = "what lies outside the folder";
 
 /// Where a document of one upstream may point. `HOST` is the server of all upstreams, `EVIL` that of none.
@@ -128,7 +128,7 @@ struct Scene {
     gateway: Gateway,
     shop: Shop,
     evil: Shop,
-    /// What the upstreams were asked since the last attempt.
+    /// The requests that the upstreams have received since the last attempt.
     calls: Arc<Mutex<Vec<Asked>>>,
     held: usize,
     failed: Vec<String>,

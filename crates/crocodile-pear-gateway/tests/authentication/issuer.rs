@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::stage::shop::{Asked, Shop, answer, close};
 
-/// What it answers: a status and a body; status 0 closes the connection without an answer.
+/// The issuer's answer: a status and a body; status 0 closes the connection without an answer.
 type Answer = (u16, String);
 
-/// It keeps what it was sent.
+/// An issuer that keeps what it was sent.
 pub struct Issuer {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -49,7 +49,7 @@ impl Issuer {
         self.state.seen.lock().unwrap().len()
     }
 
-    /// What it was sent last.
+    /// The last request that the issuer was sent.
     pub fn last(&self) -> String {
         self.state.seen.lock().unwrap().last().cloned().unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::scene::{Answer, folder, gateway, send, until};
 use crate::stage::gateway::Gateway;
 
-/// As `htpasswd -nbB -C 4` writes them.
+/// The lines of users, as `htpasswd -nbB -C 4` writes them.
 const ADA: &str = r"ada:$2y$04$iF2pwid41Z6xfORn.dvEP.7ZyMCq/dFZ2PCoa9D2hlCf5YusrT/Oe";
 const BOB: &str = r"bob:$2y$04$Lj2yIzCGXGAYjwHio7YabOXaNRarpsjEBwZWGvG585PVb3WaKk2bK";
 

@@ -23,7 +23,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// One that runs; nothing where it cannot be had.
+    /// Starts one; `None` where it cannot be had.
     fn start(folder: &Path) -> Option<Self> {
         let program = [PathBuf::from("oauth2-proxy"), Path::new(PROGRAMS).join("oauth2-proxy")];
         let runs = |program: &&PathBuf| {

@@ -1,4 +1,4 @@
-//! What one writes under `cache`: each field does what it says, at an upstream and at an endpoint.
+//! The fields under `cache`: each does what it says, at an upstream and at an endpoint.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -47,13 +47,13 @@ fn write(stream: &mut TcpStream, head: &str, body: &[u8]) -> io::Result<()> {
     stream.write_all(&[head.as_bytes(), body].concat())
 }
 
-/// What the requests with these fields get, one after the other.
+/// The answers to requests with these fields, one after the other.
 fn bodies(scene: &mut Scene, fields: &[&str]) -> Vec<String> {
     fields.iter().map(|fields| scene.get("/item", &format!("{HOST}{fields}")).text().to_owned()).collect()
 }
 
 const SILENT: &str = "200 OK";
-/// It is stale when it comes.
+/// The head of an answer that is stale when it comes.
 const STALE: &str = "200 OK\r\ncache-control: max-age=1\r\nage: 5";
 
 #[test]

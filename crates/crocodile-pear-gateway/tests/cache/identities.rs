@@ -1,4 +1,4 @@
-//! What was made for one is never given to another.
+//! An answer that was made for one client is never given to another.
 
 use std::io::Write;
 use std::thread;

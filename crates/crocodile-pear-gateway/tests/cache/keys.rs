@@ -1,4 +1,4 @@
-//! What a configuration adds to a call for one client is part of the key, whatever its name and its value.
+//! The values that a configuration adds to a call for one client are part of the key, whatever their names.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -32,7 +32,7 @@ fn mirror() -> Shop {
     })
 }
 
-/// What two clients send, and what each must see of itself in its answer.
+/// The requests of two clients, and the part of itself that each must see in its answer.
 struct Case {
     upstream: &'static str,
     call: &'static str,

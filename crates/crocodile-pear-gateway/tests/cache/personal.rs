@@ -1,4 +1,4 @@
-//! What makes an answer personal is not overruled: cookies, credentials, `private`, and a client who is nobody.
+//! The signs of a personal answer are not overruled: cookies, credentials, `private`, and a client who is nobody.
 
 use std::io::Write;
 
@@ -38,7 +38,7 @@ fn numbered(fields: &'static str) -> Shop {
     })
 }
 
-/// What requests with these fields get, one after the other.
+/// The answers to requests with these fields, one after the other.
 fn bodies(scene: &mut Scene, fields: &[&str]) -> String {
     fields.iter().map(|fields| scene.get("/item", &format!("host: test\r\n{fields}")).text().to_owned()).collect()
 }

@@ -76,7 +76,7 @@ const WRITTEN: [&str; 16] = [
     "{$path.path}-{$query.q}",
 ];
 
-/// What a choice between two upstreams goes by.
+/// The conditions for a choice between two upstreams.
 const CHOICES: [&str; 7] = [
     "$headers[\"x-a\"] == \"a\"",
     "$claims.admin // false",
@@ -101,7 +101,7 @@ const FORMS: [&str; 9] = [
     "[ { request: LINKS }, follow: { link: .link, to: TO, as: x }, transform: '[.x]' ]",
 ];
 
-/// What a shop says of its answers.
+/// The `cache-control` of a shop's answers.
 const CONTROL: [&str; 9] = [
     "",
     "",
@@ -114,7 +114,7 @@ const CONTROL: [&str; 9] = [
     "public, max-age=60",
 ];
 
-/// One configuration, and how the shop answers its calls.
+/// A configuration, and how the shop answers its calls.
 struct Case {
     upstream: String,
     cached: String,
@@ -257,7 +257,7 @@ impl Case {
     }
 }
 
-/// What `forwarded` says besides the client's address.
+/// The parts of `forwarded` besides the client's address.
 fn placed(value: &str) -> String {
     value
         .split(';')
@@ -378,7 +378,7 @@ fn client(dice: &mut Dice) -> String {
     fields
 }
 
-/// What tells for whom an answer was made.
+/// The parts of an answer that tell for whom it was made.
 fn told(answer: &Answer) -> (u16, String, String) {
     (answer.head.status, answer.text().to_owned(), answer.field("set-cookie").to_owned())
 }

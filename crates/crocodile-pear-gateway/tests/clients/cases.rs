@@ -1,4 +1,4 @@
-//! What every client does.
+//! The cases of every client.
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Case {
@@ -28,7 +28,7 @@ pub enum Redirects {
 }
 
 impl Case {
-    /// As a line for a program: words between tabs, fields between unit separators.
+    /// The case as a line for a program: words between tabs, fields between unit separators.
     pub fn line(&self) -> String {
         let size = self.size.map_or("-".to_owned(), |size| size.to_string());
         let length = if self.length == Length::Unknown { "chunked" } else { "length" };

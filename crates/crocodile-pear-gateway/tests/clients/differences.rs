@@ -1,4 +1,4 @@
-//! What differs on purpose, each with its reason. A difference that is gone fails the test, too.
+//! The differences that are made on purpose, each with its reason. A difference that is gone fails the test, too.
 
 #[derive(Debug)]
 pub struct Difference {

@@ -41,7 +41,7 @@ fn gateway(server: SocketAddr) -> stage::gateway::Gateway {
 /// Fields of one connection, which say nothing of the answer.
 const OF_CONNECTIONS: [&str; 3] = ["connection", "keep-alive", "transfer-encoding"];
 
-/// One answer in parts that can be compared, in words.
+/// The parts of an answer that can be compared, in words.
 fn parts(told: &Value) -> BTreeMap<String, String> {
     let mut parts = BTreeMap::new();
     let mut add = |name: String, value: String| {
@@ -67,7 +67,7 @@ fn parts(told: &Value) -> BTreeMap<String, String> {
     parts
 }
 
-/// What one program got of all cases, by their names.
+/// The answers to one program in all cases, by their names.
 fn asked(program: &Program, address: SocketAddr) -> Option<BTreeMap<String, Value>> {
     asked_under(program, address, "")
 }

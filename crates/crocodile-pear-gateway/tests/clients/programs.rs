@@ -21,7 +21,7 @@ pub enum Protocol {
 pub struct Program {
     pub name: &'static str,
     pub protocol: Protocol,
-    /// What has to be installed.
+    /// The program that has to be installed.
     pub needs: &'static str,
     /// Whether every machine that tests the product has it.
     pub always: bool,
@@ -213,7 +213,7 @@ fn chromium(base: &str, lines: &[String]) -> Option<Vec<Value>> {
     })
 }
 
-/// One process for each case: its trailers come in the file of heads.
+/// Runs a process for each case: its trailers come in the file of heads.
 fn curl(more: &[&str], base: &str, lines: &[String]) -> Option<Vec<Value>> {
     let kind = format!("{}{}", more.len(), base.rsplit(':').next().unwrap_or_default().replace('/', "-"));
     let (heads, body) = (scratch(format!("clients-curl-heads-{kind}")), scratch(format!("clients-curl-body-{kind}")));

@@ -47,7 +47,7 @@ enum Framing {
     Length,
     Chunked,
     Close,
-    /// It says that it is longer than it is.
+    /// The head says that the body is longer than it is.
     Cut,
 }
 
@@ -161,7 +161,7 @@ fn reply(asked: &Asked) -> Reply {
     }
 }
 
-/// What is sent compressed to those who ask for that.
+/// The text that is sent compressed to those who ask for that.
 const HELLO: &str = "Hello, hello, hello, hello, hello!";
 
 fn gzip() -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! What arrived is delivered: each part is sent when the client has read the one before, so a part that is held back
+//! Bytes that arrived are delivered: each part is sent when the client has read the one before, so a part that is held back
 //! anywhere stops the test.
 
 use crate::reader::{CODINGS, read};

@@ -50,7 +50,7 @@ fn scene() -> Scene {
     })
 }
 
-/// What a program makes of its input; nothing if it is not there.
+/// The output of a program for its input; `None` if it is not there.
 fn run(program: &str, arguments: &[&str], input: Vec<u8>) -> Option<(Vec<u8>, bool)> {
     let mut command = Command::new(program);
     let child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();

@@ -1,11 +1,11 @@
-//! What a client can read of what came so far.
+//! A client's reading of the bytes that came so far.
 
 use std::io::{Read, Write};
 
 /// The codings that are offered.
 pub const CODINGS: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 
-/// What can be read of the beginning of a stream, and whether that is all of it.
+/// The text that can be read of the beginning of a stream, and whether that is all of it.
 pub fn read(coding: &str, coded: &[u8]) -> (Vec<u8>, bool) {
     let (mut text, mut coded) = (Vec::new(), coded);
     let source = &mut coded;

@@ -92,7 +92,7 @@ impl Answer {
         self.field("content-encoding").unwrap_or_else(|| "identity".to_owned())
     }
 
-    /// What a client reads: all of it, by the coding that it says it has.
+    /// The text that a client reads: all of it, by the coding that it says it has.
     pub fn text(&self) -> Vec<u8> {
         assert_eq!(self.broken, None);
         let (text, whole) = read(&self.coding(), &self.body);

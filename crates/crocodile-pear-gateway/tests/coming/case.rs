@@ -29,11 +29,11 @@ spec! {
         pub at: String,
         /// Files beside the configuration, besides those of all cases.
         pub files: Option<Entries<String>>,
-        /// What the upstreams `api` and `other` answer; without it, each answers everything.
+        /// The answers of the upstreams `api` and `other`; without them, each answers everything.
         pub upstreams: Option<Entries<Entries<Acts>>>,
-        /// What happens.
+        /// The requests, in their order.
         pub requests: Vec<Located<Step>>,
-        /// What the upstreams must have been asked.
+        /// The requests that the upstreams must have received.
         pub received: Option<Entries<Vec<Received>>>,
     }
 }

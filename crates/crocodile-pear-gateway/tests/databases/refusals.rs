@@ -1,4 +1,4 @@
-//! What the database refuses, and what the operator wrote wrong.
+//! Refusals of the database, and mistakes of the operator.
 
 use crate::database::Database;
 use crate::gateway;

@@ -26,7 +26,7 @@ fn endpoints(timeout: &str) -> String {
     )
 }
 
-/// What the slow read waits for.
+/// The session that the slow read waits for.
 fn held(database: &Database) -> Session {
     let session = database.connect();
     session.run("select pg_advisory_lock(8)").unwrap();

@@ -15,7 +15,7 @@ const ADMIN: &str = "127.0.0.1:9090";
 /// The folder with files that an example includes.
 const PARTS: &str = "files";
 
-/// What editors look for in the first line.
+/// The first line, which editors look for.
 const SCHEMA: &str = "# yaml-language-server: $schema=crocodile-pear.schema.json";
 
 fn examples() -> Vec<PathBuf> {

@@ -29,7 +29,7 @@ fn source(path: &Path) -> String {
     }
 }
 
-/// What a cell names, in backticks.
+/// The names in a cell, in backticks.
 fn named(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -1,4 +1,4 @@
-//! What is written by the code, and must not differ from it.
+//! The documents that the code writes, which must not differ from it.
 
 use std::fs;
 

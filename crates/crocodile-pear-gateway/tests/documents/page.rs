@@ -12,7 +12,7 @@ pub struct Block {
     pub kind: String,
     /// The line of the fence, from 1.
     pub line: usize,
-    /// What is between.
+    /// The text between the fences.
     pub text: String,
 }
 

@@ -24,7 +24,7 @@ const DATABASE: &str = "127.0.0.1:5432/items";
 /// The name under which pages save the configuration that they show.
 const CONFIG: &str = "crocodile-pear.yaml";
 
-/// What only the reader's own machine can run; a block of these is `sh`, without output.
+/// The programs that only the reader's own machine can run; a block of these is `sh`, without output.
 const READER_S: [&str; 13] = [
     "cargo",
     "podman",

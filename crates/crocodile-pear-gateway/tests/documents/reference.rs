@@ -11,7 +11,7 @@ use http::StatusCode;
 use crate::root;
 use crate::stage::{Served, shell};
 
-/// What no code says, with a mark for each part that the code does say.
+/// The text that no code says, with a mark for each part that the code does say.
 const FRAME: &str = include_str!("reference.md");
 
 /// The definitions that have a section, in its order, with its heading. Those of the layers follow, by their names.
@@ -168,7 +168,7 @@ impl Reference<'_> {
         SECTIONS.iter().copied().chain(layers).map(section).collect::<Vec<_>>().join("\n")
     }
 
-    /// What else stands in a field of the document or of an endpoint, and has fields of its own.
+    /// The other types in fields of the document or of an endpoint that have fields of their own.
     fn layers(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for place in ["Document", "EndpointSpec"] {
@@ -192,7 +192,7 @@ impl Reference<'_> {
         steps.map(section).collect::<Vec<_>>().join("\n")
     }
 
-    /// What it is, and its fields.
+    /// The description of a schema, and its fields.
     fn part(&self, schema: &Json) -> String {
         // A schema has its paragraphs on one line, two spaces apart.
         let mut text = format!("{}\n", doc(schema).replace("  ", "\n\n"));
@@ -230,7 +230,7 @@ impl Reference<'_> {
             .or_else(|| schema["anyOf"].as_array()?.iter().find_map(|one| one["oneOf"].as_array()))
     }
 
-    /// What may be written.
+    /// The kinds of values that may be written.
     fn kind(&self, schema: &Json) -> String {
         if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
             return self.named(name);

@@ -1,4 +1,4 @@
-//! What the documents are tried on: the real binary, on free ports in the place of those that the documents name.
+//! The stage on which the documents are tried: the real binary, on free ports in the place of those that the documents name.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A process that is told to stop has this long.
 const STOP: Duration = Duration::from_secs(5);
 
-/// What is kept of a log: its start, where the addresses are.
+/// The lines of a log that are kept: its start, where the addresses are.
 const LINES: usize = 1000;
 
 /// A gateway, or the demo, until it is dropped.

@@ -33,7 +33,7 @@ const REQUESTS: u64 = 50_000;
 /// Ages are whole seconds, and clocks of two processes are read one after the other.
 const SLACK: Duration = Duration::from_millis(1100);
 
-/// What an item's answers say of themselves.
+/// The `cache-control` of an item's answers.
 fn says(item: u64) -> (&'static str, Lasts) {
     match item % 8 {
         0 => ("max-age=1", Lasts::For(1)),
@@ -50,7 +50,7 @@ fn says(item: u64) -> (&'static str, Lasts) {
 #[derive(Clone, Copy, PartialEq)]
 enum Lasts {
     For(u64),
-    /// It answers one request.
+    /// The item answers one request.
     No,
 }
 
@@ -126,10 +126,10 @@ fn fields(item: u64, body: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// One answer, as its client saw it.
+/// An answer, as its client saw it.
 struct Seen {
     item: u64,
-    /// What its body begins with.
+    /// The beginning of its body.
     asked: String,
     body: String,
     status: u16,
@@ -254,7 +254,7 @@ fn purge(scene: &Scene, stop: &AtomicBool) -> Vec<Purged> {
     purged
 }
 
-/// What was answered and was not given, or was not allowed.
+/// The answers that the upstream did not give, or that were not allowed.
 fn compare(seen: &[Seen], purged: &[Purged], given: &HashMap<String, Vec<Instant>>) -> Vec<String> {
     let mut wrong = Vec::new();
     for answer in seen {

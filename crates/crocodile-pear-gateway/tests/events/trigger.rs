@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::database::{Database, Session};
 
-/// What the command prints.
+/// The output of the command.
 fn sql(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
     let done = command.args(["events", "postgres"]).args(arguments).output().unwrap();
@@ -13,7 +13,7 @@ fn sql(arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// What a statement makes the trigger tell, without the places of the table.
+/// The payloads that the trigger sends for a statement, without the places of the table.
 fn told(session: &Session, statement: &str) -> Vec<String> {
     session.run(statement).unwrap();
     let told = session.notices();

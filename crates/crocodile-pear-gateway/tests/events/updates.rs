@@ -1,4 +1,4 @@
-//! What was changed is seen by the next request, and nothing older after it.
+//! A change is seen by the next request, and no older value after it.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -105,7 +105,7 @@ fn follow(scene: &Scene, load: &Load, number: usize, mut change: impl FnMut(usiz
     times
 }
 
-/// Whoever says how many updates are made holds them to what is promised; otherwise other tests run beside.
+/// Holds the times to what is promised if `EVENTS` sets the number of updates; otherwise other tests run beside.
 fn judge(what: &str, mut times: Vec<Duration>, asked: u64, shop: &Shop) {
     times.sort();
     let (median, late, last) = (times[times.len() / 2], times[times.len() * 99 / 100], times[times.len() - 1]);

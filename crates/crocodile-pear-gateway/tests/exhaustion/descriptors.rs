@@ -91,7 +91,7 @@ fn shop() -> (Shop, Gate) {
 
 const PLAIN: &str = "upstreams: { shop: 'http://SHOP' }\nendpoints: { '/{*path}': 'shop /{*path}' }\n";
 
-/// What makes a connection idle.
+/// The bytes that make a connection idle.
 const IDLE: [(&str, &[u8]); 5] = [
     ("silent", b""),
     ("a part of a head", b"GET / HTTP/1.1\r\nhost: h\r\nx-"),
@@ -233,7 +233,7 @@ fn several_clients_together_at_the_limit_are_served_on() {
     assert!(scene.metric("crocodile_pear_connections_closed_for_room_total ") > 0);
 }
 
-/// One request on a kept connection; nothing where the connection was closed.
+/// Sends a request on a kept connection; `None` where the connection was closed.
 fn ask(stream: &mut TcpStream) -> Option<()> {
     stream.write_all(b"GET /a HTTP/1.1\r\nhost: h\r\n\r\n").ok()?;
     let (mut answer, mut buffer) = (Vec::new(), [0; 1024]);

@@ -1,4 +1,4 @@
-//! What clients may use up: descriptors, memory, the time of a core. Others are served on.
+//! Resources that clients may use up: descriptors, memory, the time of a core. Other clients are served on.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]

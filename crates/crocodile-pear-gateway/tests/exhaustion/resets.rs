@@ -33,13 +33,13 @@ const GROWTH: u64 = 4 << 10;
 /// A table, and a request that waits in it.
 struct Row {
     name: &'static str,
-    /// What of it stands below its endpoint.
+    /// The lines of the row below its endpoint.
     endpoint: &'static str,
     /// Lines of fields; `{n}` is the number of the request.
     fields: &'static str,
     /// A body of which only the first half comes.
     body: &'static str,
-    /// What the same request gets once everything answers.
+    /// The status of the same request once everything answers.
     status: u16,
     /// Whether all requests are for the same.
     same: bool,
@@ -192,11 +192,11 @@ impl Silent {
     }
 }
 
-/// What everybody can read: an answer, a token, keys, an issuer's word.
+/// An answer that serves as everything: an answer, a token, keys, an issuer's word.
 const BODY: &str =
     r#"{"active": true, "sub": "a", "access_token": "t", "token_type": "bearer", "expires_in": 60, "keys": []}"#;
 
-/// What is answered at once: a list and a link.
+/// The answer that comes at once: a list and a link.
 const NOW: &str = r#"{"link": "/linked", "items": [1, 2, 3]}"#;
 
 async fn serve(mut stream: tokio::net::TcpStream, mut open: watch::Receiver<bool>) -> std::io::Result<()> {
@@ -326,7 +326,7 @@ impl Scene {
         Scene { gateway, silent, bystander }
     }
 
-    /// What the process holds, in KiB.
+    /// The memory that the process holds, in KiB.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
@@ -391,7 +391,7 @@ impl Scene {
         acknowledged(&mut raw, *b"have go.");
     }
 
-    /// What the request of a row gets while everything answers.
+    /// The status of a row's request while everything answers.
     fn status(&self, row: &Row, version: u8) -> u16 {
         let mut client = Client::connect(self.gateway.address).unwrap();
         let mut request = self.http1(row, version, 0);

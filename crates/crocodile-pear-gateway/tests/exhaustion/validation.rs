@@ -26,13 +26,13 @@ const FEW: u64 = 50;
 /// How long one may take on a machine with other work.
 const LONGEST: Duration = PATIENCE.saturating_mul(10);
 
-/// What the process of a gateway may hold at most, in KiB.
+/// The most memory that the process of a gateway may hold, in KiB.
 const MOST: u64 = 256 << 10;
 
 /// A wait of another client that is worth to be told.
 const LONG: Duration = Duration::from_millis(20);
 
-/// What another client saw.
+/// The waits that another client saw.
 #[derive(Default)]
 struct Waits {
     count: u64,

@@ -1,4 +1,4 @@
-//! What a client can make the gateway hold and do with few bytes: bounded, and no bystander notices.
+//! Floods: the memory and work that a client can cause in the gateway with few bytes are bounded, and no bystander notices.
 //!
 //! `HTTP2_GATEWAY=target/release/crocodile-pear cargo test --test http2 floods -- --nocapture` prints the figures of an
 //! optimised binary.
@@ -21,7 +21,7 @@ use crate::stage::pause;
 const CONNECTIONS: usize = 8;
 /// How long those hold on that are not sent away.
 const HOLD: Duration = Duration::from_millis(600);
-/// What all of them together may make the gateway hold.
+/// The most memory that all of them together may make the gateway hold.
 const MOST: u64 = 20 << 10;
 
 type Attack = (&'static str, fn(&mut Raw));
@@ -130,7 +130,7 @@ fn repeat(raw: &mut Raw, count: u32, make: impl Fn(u32) -> Vec<u8>) {
     raw.flood(&bytes);
 }
 
-/// One large field in HPACK's dynamic table, then references of one byte to it.
+/// A large field in HPACK's dynamic table, then references of one byte to it.
 fn bomb(raw: &mut Raw, field: &[u8]) {
     let remembered = [&[0x40], &field[1..]].concat();
     raw.flood(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &[get("/hang"), remembered].concat()));

@@ -109,7 +109,7 @@ fn call(method: &str, timeout: Option<&str>) -> Request<()> {
 }
 
 impl Stage {
-    /// One message there; what came back of head, body and trailers.
+    /// Sends one message there; returns head, body and trailers of the answer.
     async fn unary(&mut self, method: &str, timeout: Option<&str>) -> (HeaderMap, Bytes, HeaderMap) {
         let (answer, mut send) = self.client.send_request(call(method, timeout), false).unwrap();
         send.send_data(message("hello"), true).unwrap();

@@ -44,7 +44,7 @@ fn conforms(program: &Path, address: SocketAddr, more: &[&str]) {
     assert!(said.contains("146 tests, 146 passed, 0 skipped, 0 failed"), "{said}");
 }
 
-/// What answers at once, and what calls an upstream before. Some rules need more than the three bytes of the upstream.
+/// An endpoint that answers at once, and one that calls an upstream before. Some rules need more than the three bytes of the upstream.
 const ENDPOINTS: [&str; 2] = [
     "{ pipeline: [{ respond: { body: '\"hello\"' } }] }",
     "{ pipeline: [{ request: shop / }, { respond: { body: '\"hello\"' } }] }",

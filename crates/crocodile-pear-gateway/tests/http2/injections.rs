@@ -28,7 +28,7 @@ fn and(more: &[(&[u8], &[u8])]) -> Fields {
     [own(&[METHOD, SCHEME, AUTHORITY, PATH]), own(more)].concat()
 }
 
-/// What the fields are, the body behind them, and the trailers behind that.
+/// The fields of a request, the body behind them, and the trailers behind that.
 struct Case {
     fields: Fields,
     body: Option<&'static [u8]>,

@@ -40,7 +40,7 @@ impl Scene {
         Scene { address: gateway.address, gateway, upstream }
     }
 
-    /// What the process holds, in KiB.
+    /// The memory that the process holds, in KiB.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();

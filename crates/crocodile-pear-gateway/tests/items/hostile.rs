@@ -27,7 +27,7 @@ const COLUMNS: [(&str, &str); 15] = [
     ("m", "mood"),
 ];
 
-/// What no client is told.
+/// The words that no client may read.
 const SECRETS: [&str; 16] = [
     "sql",
     "postgres",

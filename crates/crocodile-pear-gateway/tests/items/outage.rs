@@ -45,7 +45,7 @@ fn rounds() -> usize {
     (writes() as usize / 4_000).clamp(3, 24)
 }
 
-/// What became of the writes.
+/// The outcomes of the writes.
 #[derive(Default)]
 struct Ledger {
     /// By status.

@@ -13,7 +13,7 @@ use crate::stage::until;
 
 const ROWS: u64 = 1_000_000;
 
-/// What the gateway may take in memory more than at rest, in this build.
+/// The memory that the gateway may take beyond that at rest, in this build.
 const MORE: u64 = 24 << 20;
 
 /// Until the first row is there; the goal of 20 ms is for a release on a quiet machine.

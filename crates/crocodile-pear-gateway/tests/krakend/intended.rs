@@ -52,7 +52,7 @@ fn repeats(query: &[String]) -> bool {
     query.windows(2).any(|two| name(&two[0]) == name(&two[1]))
 }
 
-/// What is served, without content types.
+/// The answer, without content types.
 fn typed(served: &Served) -> Served {
     let mut served = served.clone();
     for call in &mut served.calls {

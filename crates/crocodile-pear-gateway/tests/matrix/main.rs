@@ -1,4 +1,4 @@
-//! Nothing is lost in silence: each method, without a body, with a small one and with a large one, in each kind of pipeline. Where a
+//! Bodies are never lost in silence: each method, without a body, with a small one and with a large one, in each kind of pipeline. If a
 //! client gets a status of 2xx, each call that says so has got its method and its whole body; otherwise the client is told.
 //!
 //! 3 MB are larger than all buffers. `MATRIX=all` sends 200 MB with each method, and not with two of them; with a release build, that
@@ -35,7 +35,7 @@ const PEAK: u64 = 150 << 20;
 /// A kind of pipeline.
 struct Shape {
     path: &'static str,
-    /// What follows the path in the configuration.
+    /// The text that follows the path in the configuration.
     written: &'static str,
     kind: Kind,
     /// The calls that have to come with the client's method and body: upstream and target.
@@ -184,7 +184,7 @@ impl Scene {
     }
 }
 
-/// What must have come, or the status of a refusal.
+/// The calls that must have come, or the status of a refusal.
 fn expected(shape: &Shape, method: &str, body: u64) -> Result<String, u16> {
     match shape.kind {
         Kind::Copies | Kind::Lists if body > 1 << 20 => Err(413),

@@ -77,7 +77,7 @@ fn serve(mut stream: TcpStream, calls: &Mutex<Vec<Call>>) -> io::Result<()> {
     }
 }
 
-/// What has come of a body.
+/// The part of a body that has come.
 struct Count {
     length: u64,
     whole: bool,

@@ -49,7 +49,7 @@ pub const ANSWERS: [&str; 8] = [
     "HTTP/1.1 200 OK\r\nX-Id: ID\r\nConnection: X-Hop\r\nX-Hop: 1\r\nLocation: http://h/a\r\nContent-Length: 3, 3\r\n\r\nabc",
 ];
 
-/// What makes a difference to one who reads HTTP.
+/// The pieces that make a difference to a reader of HTTP.
 const PIECES: [&str; 24] = [
     "\r\n",
     "\n",

@@ -23,7 +23,7 @@ struct Seen {
 /// The request that what stands behind an answer is for: none.
 const BEHIND: u64 = 999_999;
 
-/// What an answer names the request that it is for: twice, so that a mutated one names none.
+/// The name of a request in its answer: twice, so that a mutated one names none.
 fn name(id: u64) -> String {
     format!("{id:06}-{id:06}")
 }
@@ -46,7 +46,7 @@ impl Upstream {
         Upstream { address: accepting.address, seen }
     }
 
-    /// What the gateway must not have done.
+    /// The faults of the gateway.
     pub fn faults(&self) -> Vec<String> {
         self.seen.faults.lock().unwrap().clone()
     }

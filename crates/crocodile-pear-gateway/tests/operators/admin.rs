@@ -194,7 +194,7 @@ fn nobody_comes_past_the_token() {
     assert!(!_gateway.said().contains("s3cret-token"));
 }
 
-/// Whoever asks whether the gateway is well is answered, while others are idle, slow, or do not read.
+/// A health check is answered while other clients are idle, slow, or do not read.
 #[test]
 fn health_is_answered_whoever_else_is_connected() {
     let (_gateway, admin) = start("admin-crowd", "127.0.0.1:0");

@@ -24,7 +24,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// What `check` says of a configuration, within a bounded time and memory.
+    /// The output of `check` for a configuration, within a bounded time and memory.
     fn check(&self, text: impl AsRef<[u8]>) -> Output {
         let file = self.write("gateway.yaml", text);
         // 1 GiB: a bomb is an error, not the end of the machine.
@@ -104,7 +104,7 @@ fn what_is_included_is_a_file_of_bounded_size_read_once() {
     assert!(!String::from_utf8_lossy(&environment.stdout).contains("PATH="), "{environment:?}");
 }
 
-/// Who reads a core file would read keys, tokens, and what clients sent.
+/// A reader of a core file would read keys, tokens, and what clients sent.
 #[test]
 fn a_crash_leaves_no_core_file() {
     let folder = Folder::new("cores");

@@ -9,7 +9,7 @@ use crate::stage::scene::Client;
 use crate::stage::scratch;
 use crate::stage::shop::{self, Shop};
 
-/// What turns lines around, ends them, clears a screen, or looks like the end of a field.
+/// The characters that turn lines around, end them, clear a screen, or look like the end of a field.
 const EVIL: [&str; 8] = [
     "\u{9b}2J",
     "\u{202e}",

@@ -1,4 +1,4 @@
-//! What operators read, where they connect and what lies on their disks: no secret, no control of their terminal, no way in for
+//! The output for operators, where they connect and what lies on their disks: no secret, no control of their terminal, no way in for
 //! a page of their browser.
 
 // A test may stop at what it does not expect.

@@ -29,11 +29,11 @@ pub struct Load {
     pub wanted: Option<fn(u64) -> Vec<u8>>,
 }
 
-/// What the clients saw.
+/// The results that the clients saw.
 #[derive(Default, Debug)]
 pub struct Seen {
     pub sent: u64,
-    /// Those not answered with 200: when, and what came instead.
+    /// The requests not answered with 200: when, and what came instead.
     pub failures: Vec<(Duration, String)>,
     pub slowest: Duration,
 }

@@ -1,4 +1,4 @@
-//! One of three servers is killed, stalled or failing: clients hardly notice, and it comes back.
+//! A server of three is killed, stalled or failing: clients hardly notice, and it comes back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

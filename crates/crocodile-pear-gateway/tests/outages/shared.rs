@@ -47,7 +47,7 @@ async fn answer((request, mut respond): Asked) -> Option<()> {
     }
 }
 
-/// Of another length and of other bytes each.
+/// The body of a request, each of another length and of other bytes.
 fn body(number: u64) -> Vec<u8> {
     let length = 1 + number.wrapping_mul(2_654_435_761) % 5_000;
     (0..length).map(|at| (number.wrapping_mul(31) + at * 7) as u8).collect()

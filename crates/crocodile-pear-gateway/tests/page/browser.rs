@@ -20,7 +20,7 @@ pub struct Browser {
     socket: WebSocketStream<TcpStream>,
     session: String,
     sent: u64,
-    /// What happened: method and parameters.
+    /// The events so far: method and parameters.
     pub events: Vec<(String, Value)>,
 }
 
@@ -136,13 +136,13 @@ impl Browser {
         std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), bytes).unwrap();
     }
 
-    /// What it asked for so far.
+    /// The URLs that the browser has asked for so far.
     pub fn urls(&self) -> Vec<String> {
         let asked = self.events.iter().filter(|(event, _)| event == "Network.requestWillBeSent");
         asked.map(|(_, params)| params["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What it complained about: refused by the policy, failed, or thrown.
+    /// The complaints of the browser: refused by the policy, failed, or thrown.
     pub fn complaints(&self) -> Vec<&Value> {
         let bad = ["Log.entryAdded", "Runtime.exceptionThrown"];
         self.events.iter().filter(|(event, _)| bad.contains(&event.as_str())).map(|(_, params)| params).collect()

@@ -10,7 +10,7 @@ use crate::run::{ca, http, https, json};
 use crate::server::{Habits, both, http1, http2, tls};
 use crate::stage::authority::Authority;
 
-/// What is advised, once `check` has called it good.
+/// The advised configuration, once `check` has called it good.
 fn advised(name: &str, url: &str, more: &[&str]) -> String {
     let found = json(url, more);
     let yaml = found["advice"]["yaml"].as_str().unwrap_or_else(|| panic!("{found:#}")).to_owned();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::stage::authority::{Authority, Identity};
 
-/// What the command told.
+/// The output of the command.
 pub struct Told {
     pub code: Option<i32>,
     pub out: String,

@@ -15,7 +15,7 @@ use crate::stage::asked::Asked;
 use crate::stage::authority::{Identity, offering};
 use crate::stage::served::Served;
 
-/// What a server does with its connections.
+/// The habits of a server with its connections.
 #[derive(Clone)]
 pub struct Habits {
     /// Requests that a connection is good for.

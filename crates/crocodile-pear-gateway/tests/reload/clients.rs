@@ -1,4 +1,4 @@
-//! What is known of clients: their tokens, their limits.
+//! The state of clients: their tokens, their limits.
 
 use std::io::Write;
 

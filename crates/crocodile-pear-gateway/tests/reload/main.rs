@@ -1,4 +1,4 @@
-//! What a reload keeps: everything that belongs to a part of the configuration that has not changed.
+//! A reload keeps everything that belongs to a part of the configuration that has not changed.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
@@ -22,7 +22,7 @@ struct Kept {
     scene: Scene,
     config: String,
     reloads: u32,
-    /// One connection: the same core serves all its requests.
+    /// A single connection: the same core serves all its requests.
     client: Client,
 }
 

@@ -32,7 +32,7 @@ const CHANGING: [&str; 24] = [
     "AtomicUsize",
 ];
 
-/// What a reload may do to state: the headings of the list.
+/// The decisions of a reload about state: the headings of the list.
 const DECISIONS: [&str; 7] = ["anew", "call", "carried", "elsewhere", "lasting", "process", "static"];
 
 #[test]

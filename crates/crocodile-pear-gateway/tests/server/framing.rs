@@ -1,4 +1,4 @@
-//! Nothing that can be read in two ways reaches the handler.
+//! Requests that can be read in two ways never reach the handler.
 
 use crocodile_pear_gateway::server::Settings;
 
@@ -189,7 +189,7 @@ const REFUSED_HEADS: &[&str] = &[
     "{\"json\": true}\r\n\r\n",
 ];
 
-/// What is sent, and the readings it has.
+/// The bytes that are sent, and the readings they have.
 const ADMITTED: &[(&str, &[&str])] = &[
     ("GET / HTTP/1.1\r\nhost: h\r\n\r\n", &["GET / []"]),
     ("\r\n\r\nGET / HTTP/1.1\r\nhost: h\r\n\r\n", &["GET / []"]),

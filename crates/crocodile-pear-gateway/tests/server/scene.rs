@@ -57,7 +57,7 @@ impl Scene {
         Client(stream)
     }
 
-    /// What the handler read from one client.
+    /// The requests that the handler read from one client.
     pub fn seen_of(&self, client: &Client) -> Vec<String> {
         let peer = ClientAddress::from(client.0.local_addr().unwrap());
         let seen = self.seen.lock().unwrap();

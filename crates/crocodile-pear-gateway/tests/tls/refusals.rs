@@ -1,4 +1,4 @@
-//! What is not spoken: old versions, weak suites, renegotiation, compression.
+//! Parts of TLS that are not spoken: old versions, weak suites, renegotiation, compression.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What metrics, the access log, traces, analytics and the operators' page say of the same requests: the same.
+//! Metrics, the access log, traces, analytics and the operators' page say the same of the same requests.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ fn rounds() -> u64 {
 
 const CLIENTS: u64 = 4;
 
-/// What each client asks for in a round, and what it is answered.
+/// The requests of each client in a round, and the statuses of their answers.
 const ROUND: [(&str, u16); 9] = [
     ("/item/1", 200),
     ("/item/2", 200),
@@ -159,7 +159,7 @@ endpoints:
         expected.into_inner().unwrap()
     }
 
-    /// What the metrics count of a name: by labels.
+    /// The samples of a metric, by labels.
     fn counted(&self, name: &str) -> Vec<(Labels, u64)> {
         let metrics = self.get("/metrics");
         let samples = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once("} "));
@@ -268,7 +268,7 @@ fn sum(samples: &[(Labels, u64)]) -> u64 {
     samples.iter().map(|(_, count)| count).sum()
 }
 
-/// What metrics and traces say of the calls, and the upstream itself.
+/// Compares the calls in metrics and traces with those that the upstream received.
 fn calls_agree(scene: &Scene, traced: &Calls) {
     let by_end = |(labels, count): (Labels, u64)| {
         let end = labels.get("error_type").or(labels.get("http_response_status_code")).unwrap();
@@ -306,7 +306,7 @@ fn limits_agree(scene: &Scene, all: u64) {
     assert_eq!(sum(&consumers), all, "{consumers:?}");
 }
 
-/// What the analytics and the page say of each route: all requests, and those that failed.
+/// Compares the analytics with the page, for each route: all requests, and those that failed.
 fn figures_agree(scene: &Scene, expected: &Outcomes) {
     let mut wanted: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for ((route, status, _), count) in expected {

@@ -132,7 +132,7 @@ fn links(text: &str) -> impl Iterator<Item = String> {
     urls.chain(paths).map(|path| path.split('{').next().unwrap_or_default().to_owned())
 }
 
-/// What a client calls the gateway.
+/// The base URL by which a client calls the gateway.
 const HERE: &str = "http://gateway.test";
 
 fn plain(text: &str) -> String {

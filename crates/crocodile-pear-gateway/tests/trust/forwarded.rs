@@ -18,7 +18,7 @@ fn scene(clients: &str) -> Scene {
     Scene::new(&config, &shop)
 }
 
-/// What a client may make its proxy hand on, so that nobody can read who asks.
+/// The fields that a client may make its proxy hand on, so that nobody can read who asks.
 const UNREADABLE: [&str; 16] = [
     "forwarded: x\r\nx-forwarded-for: 192.0.2.7\r\n",
     "forwarded:\r\nx-forwarded-for: 192.0.2.7\r\n",

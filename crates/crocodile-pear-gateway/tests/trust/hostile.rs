@@ -243,7 +243,7 @@ fn no_hostile_link_is_dialled_or_mapped() {
     assert_eq!(reached, Vec::<String>::new());
 }
 
-/// What a client writes into the variables of a link stays a value.
+/// A value that a client writes into the variables of a link stays a value.
 #[test]
 fn values_of_templates_do_not_climb() {
     let (all, calls) = (Arc::default(), Arc::new(Mutex::new(Vec::new())));

@@ -76,7 +76,7 @@ fn ask(scene: &Scene, target: &str) -> Answer {
     super::front::get(&mut client, target, fields)
 }
 
-/// What a path was told, by each call.
+/// The values that a path received, by each call.
 fn told(calls: &Calls, path: &str) -> Vec<String> {
     calls.lock().unwrap().get(path).cloned().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What clients say of themselves: who they are, what they may send, and where their requests lead.
+//! The claims of clients about themselves: who they are, what they may send, and where their requests lead.
 
 // A test may stop at what it does not expect.
 #![allow(clippy::unwrap_used)]
@@ -20,7 +20,7 @@ use stage::client::Client;
 use stage::front::{self, Answer, Scene};
 use stage::shop::{self, Shop};
 
-/// What came to the upstream: each call with its head.
+/// The requests that came to the upstream: each call with its head.
 type Arrived = Arc<Mutex<Vec<String>>>;
 
 /// A shop that notes heads and bodies and answers 200.

@@ -1,4 +1,4 @@
-//! What a tunnel carries, and how its two directions end.
+//! The bytes that a tunnel carries, and how its two directions end.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! What passes between a client of HTTP/1.1 and an upstream of HTTP/2.
+//! Upgrades between a client of HTTP/1.1 and an upstream of HTTP/2.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

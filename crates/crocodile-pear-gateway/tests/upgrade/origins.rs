@@ -18,7 +18,7 @@ fn ask(path: &str, fields: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: shop.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n{fields}\r\n")
 }
 
-/// What the upstream is asked.
+/// The request that the upstream receives.
 fn agree(scene: &Scene, fields: &str) -> String {
     let mut client = scene.connect();
     client.send(ask("/chat", fields));

@@ -4,7 +4,7 @@ use crate::scene::{ASK, Close, SWITCH, Scene};
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// What the upstream is asked when a client asks like this; it answers as one that changes nothing.
+/// The request that the upstream receives when a client sends this one; it answers as one that changes nothing.
 fn seen(scene: &Scene, request: &str) -> String {
     let mut client = scene.connect();
     client.send(request);

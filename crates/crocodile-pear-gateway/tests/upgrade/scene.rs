@@ -17,10 +17,10 @@ pub struct Scene {
     pub listener: TcpListener,
 }
 
-/// One end of a connection.
+/// An end of a connection.
 pub struct Peer(pub TcpStream);
 
-/// What an end sees when nothing more comes.
+/// The way a connection ends for one side.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Close {
     Clean,
@@ -112,7 +112,7 @@ impl Peer {
         self.0.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    /// Nothing more will be sent.
+    /// Sends the end of this direction.
     pub fn end(&mut self) {
         self.0.shutdown(Shutdown::Write).unwrap();
     }
@@ -122,7 +122,7 @@ impl Peer {
         socket2::SockRef::from(&self.0).set_linger(Some(Duration::ZERO)).unwrap();
     }
 
-    /// What comes up to the end, and which end that is.
+    /// The bytes up to the end, and which end that is.
     pub fn rest(&mut self) -> (Vec<u8>, Close) {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {

@@ -1,4 +1,4 @@
-//! What ends a tunnel besides its two sides, and what does not.
+//! The causes that end a tunnel besides its two sides, and those that do not.
 
 use std::time::{Duration, Instant};
 

@@ -21,7 +21,7 @@ use crate::stage::served::Served;
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// What frames can be of: the smallest, those about the steps of their length field, those about reads and buffers.
+/// The sizes of frames: the smallest, those about the steps of their length field, those about reads and buffers.
 const SIZES: [usize; 20] = [
     0,
     1,

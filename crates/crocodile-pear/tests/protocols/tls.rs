@@ -23,7 +23,7 @@ use crate::peers::authority::{Authority, Identity, provider};
 use crate::peers::served::Served;
 use crate::peers::shop::answer;
 
-/// What a server saw of a connection.
+/// The properties of a connection that a server saw.
 #[derive(Clone, Debug)]
 struct Seen {
     name: Option<String>,
@@ -192,7 +192,7 @@ async fn every_problem_with_a_certificate_is_told() {
     }
 }
 
-/// As `openssl req -x509` makes one: its own authority.
+/// A certificate as `openssl req -x509` makes it: its own authority.
 fn own_authority(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> (ServerConfig, TlsSettings) {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();

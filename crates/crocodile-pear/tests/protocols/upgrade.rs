@@ -1,4 +1,4 @@
-//! What passes besides a request and its answer: changes of protocol, interim answers, trailers.
+//! Messages besides a request and its answer: changes of protocol, interim answers, trailers.
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;

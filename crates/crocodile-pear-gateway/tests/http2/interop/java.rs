@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use super::{CASES, REPORTS, Server, program};
 use crate::scene::Scene;
 
-/// What grpc-java's server has beside the other cases.
+/// The cases of grpc-java's server that the others do not have.
 const MORE: [&str; 5] = [
     "client_compressed_unary_noprobe",
     "server_compressed_unary",

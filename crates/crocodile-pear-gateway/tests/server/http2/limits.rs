@@ -1,4 +1,4 @@
-//! What a client may do, in raw frames.
+//! The limits on clients, in raw frames.
 
 use std::time::Duration;
 
