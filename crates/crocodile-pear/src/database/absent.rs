@@ -18,12 +18,12 @@ use crate::message::answer::Answer;
 mod query {
     //! Statements, of which there are none.
 
-    /// What a statement may do.
+    /// The rights of a statement.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Access {
         /// Anything.
         ReadWrite,
-        /// Nothing but read.
+        /// The statement may only read.
         ReadOnly,
     }
 

@@ -29,7 +29,7 @@ pub struct Address {
     role: Role,
     /// The host that answered last is tried first.
     last: Arc<AtomicUsize>,
-    /// What TLS was made of: two with the same are the same.
+    /// The settings that TLS was made of: two addresses with the same are the same.
     trust: (bool, Option<Vec<u8>>),
 }
 
@@ -45,9 +45,9 @@ pub type DatabaseConnection = Connection<Wire<Carrier>, NoTlsStream>;
 
 /// A connection that was opened.
 pub struct Connected {
-    /// What asks.
+    /// The client, which sends statements.
     pub client: Client,
-    /// What carries that.
+    /// The connection that carries them.
     pub connection: DatabaseConnection,
     /// Whether a pooler is in front of the server: the process that answers is not the one that was greeted.
     pub pooled: bool,
@@ -209,7 +209,7 @@ impl Address {
     /// Asks a host to stop what a connection to it runs.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// The errors of the connection.
     pub(super) async fn cancel(&self, host: usize, token: &CancelToken) -> Result<(), String> {
         let carrier = self.open(host).await.map_err(|error| error.to_string())?;
         token.cancel_query_raw(carrier, NoTls).await.map_err(|error| told(&error))

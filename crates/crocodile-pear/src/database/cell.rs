@@ -1,4 +1,4 @@
-//! One value of a row: from PostgreSQL's binary form to JSON.
+//! A value of a row: from PostgreSQL's binary form to JSON.
 
 use std::io::Write;
 

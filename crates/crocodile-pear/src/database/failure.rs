@@ -20,7 +20,7 @@ pub(super) struct Failure {
     pub(super) again: Again,
     /// Whether the connection cannot be used again.
     pub(super) broken: bool,
-    /// What it means for the server's health; `None` if the server did not answer.
+    /// The verdict about the server's health; `None` if the server did not answer.
     pub(super) went: Option<Verdict>,
     /// Whether the server does not know a statement that was prepared on this connection, or knows another: a pooler
     /// gives the connection to others.
@@ -30,13 +30,13 @@ pub(super) struct Failure {
 /// Whether a statement that failed may be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// It would fail again.
+    /// A second run would fail, too.
     Never,
-    /// It has not changed anything.
+    /// The statement has not changed anything.
     Always,
     /// The same, and it has not failed: there is a better place for it.
     Elsewhere,
-    /// What became of it is not known: only if it changes nothing.
+    /// The outcome is not known: only if the statement changes nothing.
     IfReading,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn slow() -> Error {
     Error::new(Kind::Timeout, "the database took too long")
 }
 
-/// Those before it on a shared connection take too long: it is run elsewhere.
+/// The statements before it on a shared connection take too long: it is run elsewhere.
 pub(super) fn stuck() -> Error {
     Error::new(Kind::Timeout, "other statements before it took too long")
 }
@@ -82,7 +82,7 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
 }
 
 impl Failure {
-    /// It would fail again.
+    /// A failure that a second run would repeat.
     pub(super) fn lasting(error: Error) -> Self {
         Failure { error, again: Again::Never, broken: false, went: None, renamed: false }
     }
@@ -92,7 +92,7 @@ impl Failure {
         Failure { went: Some(Verdict::Success), ..Failure::lasting(error) }
     }
 
-    /// It has not failed, and runs elsewhere.
+    /// A statement that has not failed, and runs elsewhere.
     pub(super) fn elsewhere(error: Error) -> Self {
         Failure { again: Again::Elsewhere, ..Failure::lasting(error) }
     }

@@ -21,7 +21,7 @@ pub(super) fn is_number(text: &str) -> bool {
         && exponent.is_none_or(|rest| digits(rest.strip_prefix(['-', '+']).unwrap_or(rest)))
 }
 
-/// As many digits as the numbers of a document may have that is read.
+/// The most digits of a number, as many as in a document that is read.
 pub(super) const DIGITS: usize = 1000;
 
 /// Whether JSON has a number of more digits, when they are written without an exponent: `jsonb` gives them back so.

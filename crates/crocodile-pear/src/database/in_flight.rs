@@ -12,7 +12,7 @@ use super::stop;
 
 /// A connection on which something runs.
 pub(super) struct Running {
-    /// Nothing once it has ended.
+    /// The place on a connection; `None` once it has ended.
     place: Option<ReadPlace>,
     /// Whether a transaction is open: the connection is not used again if it is left before its end.
     transaction: bool,
@@ -65,7 +65,7 @@ impl Running {
         }
     }
 
-    /// Nothing runs any more.
+    /// Ends what runs.
     pub(super) fn end(&mut self, broken: bool) {
         match self.place.take() {
             Some(ReadPlace::Alone(lease)) if broken => lease.discard(),

@@ -1,4 +1,4 @@
-//! One value for a statement: from JSON to the text that PostgreSQL reads for its type, and nothing else.
+//! A value for a statement: from JSON to the text that PostgreSQL reads for its type, and nothing else.
 
 use std::error::Error as StdError;
 
@@ -24,7 +24,7 @@ impl Parameter {
     /// Converts a value to a type.
     ///
     /// # Errors
-    /// What it must be.
+    /// The type that it must have.
     pub(super) fn of(data: Data, kind: &Type) -> Result<Self, Unfit> {
         let mut out = Vec::new();
         let sent = match data {

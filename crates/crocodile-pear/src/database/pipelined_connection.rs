@@ -50,7 +50,7 @@ struct Waiter {
 
 /// A connection that is shared. It goes back when the last read has left it.
 struct Line {
-    /// Nothing once it went back.
+    /// The lease of the connection; `None` once it went back.
     lease: Option<Lease>,
     core: Arc<Core>,
     /// How many are on it. This and the next are changed under the lock.
@@ -88,7 +88,7 @@ impl Lines {
     /// A place for a read: on a shared connection, on a free one, or whichever comes first.
     ///
     /// # Errors
-    /// Those of a lease.
+    /// The errors of a lease.
     pub(super) async fn place(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
         let core = &self.0[thread_id::index()];
         if query.is_long() {
@@ -193,7 +193,7 @@ impl Shared {
 }
 
 impl Line {
-    /// One place more, under the lock.
+    /// Adds a place, under the lock.
     fn seat(line: &Arc<Self>) -> Seat {
         line.seats.fetch_add(1, Relaxed);
         line.taken.fetch_add(1, Relaxed);
@@ -233,7 +233,7 @@ impl Seat {
         self.line.lease().client()
     }
 
-    /// What it knows of a prepared statement.
+    /// The connection's knowledge of a prepared statement.
     pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
         self.line.lease().prepared(query)
     }
@@ -261,7 +261,7 @@ impl Seat {
         }
     }
 
-    /// It has ended.
+    /// Ends the use of this place.
     pub(super) fn end(mut self, broken: bool) {
         self.ended = true;
         self.line.ended.fetch_add(1, Relaxed);

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// another core costs both of them.
 const UNFAIR: Duration = Duration::from_millis(5);
 
-/// What bounds the connections.
+/// The bounds of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bounds {
     /// The most connections.
@@ -118,9 +118,9 @@ impl Link {
 
 /// The right to use one of the connections, or to open one. Given back when it is dropped.
 pub(super) struct Lease {
-    /// Nothing once it was given back.
+    /// The pool; `None` once the lease was given back.
     pool: Option<Arc<Pool>>,
-    /// Nothing while it is still to be opened.
+    /// The connection; `None` while it is still to be opened.
     link: Option<Link>,
     /// The core that has opened it, or will.
     core: usize,
@@ -471,7 +471,7 @@ enum FoundConnection {
 }
 
 impl State {
-    /// One of this core's own, room for another, or one of another core's.
+    /// Finds a connection of this core's own, room for another, or a connection of another core.
     fn find(&mut self, core: usize, most: usize) -> FoundConnection {
         if let Some(link) = self.wake(core) {
             return FoundConnection::Link(link);
@@ -639,7 +639,7 @@ impl Lease {
         self.link().core() == core
     }
 
-    /// What it knows of a prepared statement.
+    /// The connection's knowledge of a prepared statement.
     pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
         self.link().prepared(query)
     }

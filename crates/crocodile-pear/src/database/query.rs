@@ -13,12 +13,12 @@ use super::decode_error::Garbled;
 use crate::config::spec::Located;
 use crate::telemetry::log_limiter::LogLimiter;
 
-/// What a statement may do.
+/// The rights of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Anything.
     ReadWrite,
-    /// Nothing but read: the server refuses the rest.
+    /// The statement may only read: the server refuses the rest.
     ReadOnly,
 }
 
@@ -28,7 +28,7 @@ pub struct Query {
     pub(super) database: Arc<str>,
     /// The SQL, with its place.
     pub(super) text: Located<String>,
-    /// What is known of it, also by the configuration before.
+    /// The known facts about it, also those of the configuration before.
     pub(super) known: Arc<KnownQuery>,
     /// How many values it is given.
     pub(super) values: usize,
@@ -57,7 +57,7 @@ impl Slots {
     }
 }
 
-/// What is known of a statement.
+/// The known facts about a statement.
 pub(super) struct KnownQuery {
     slots: Arc<Slots>,
     /// Where connections keep what they know of it.
@@ -87,7 +87,7 @@ impl Drop for KnownQuery {
 /// A statement that usually takes longer does not share a connection with others.
 const SHORT: u32 = 10_000;
 
-/// As much of a statement as is shown.
+/// The most bytes of a statement that are shown.
 const SHOWN: usize = 200;
 
 impl Query {
@@ -209,7 +209,7 @@ pub(super) struct Prepared {
 /// Why a statement cannot be used.
 #[derive(Debug, PartialEq)]
 pub(super) enum Unfit {
-    /// It has another number of parameters than values.
+    /// The statement has another number of parameters than values.
     Values { wanted: usize, given: usize },
     /// A column is of a type that has no form in JSON here.
     Type { column: String, kind: String },
@@ -245,7 +245,7 @@ impl Prepared {
     /// Prepares a statement on a connection.
     ///
     /// # Errors
-    /// Those of the server, or why the statement is of no use.
+    /// The errors of the server, or why the statement is of no use.
     pub(super) async fn make(client: &Client, query: &Query) -> Result<Result<Self, Unfit>, Failed> {
         client.prepare(&query.text.value).await.map(|statement| Prepared::of(statement, query))
     }

@@ -22,7 +22,7 @@ use crate::runtime::deadline_timer::Alarm;
 /// A piece of a list: large enough to be worth a write, small enough to be soon there.
 const PIECE: usize = 16 << 10;
 
-/// What changes something is answered when it is done, unless it gives more than this.
+/// The most bytes that are held until a statement that changes something is done.
 const HOLD: usize = 1 << 20;
 
 /// The rows of a statement that runs.
@@ -100,7 +100,7 @@ impl Rows {
 
 /// A list whose rows are read as the client takes them.
 pub(super) struct ListBody {
-    /// Nothing once all of it was read.
+    /// The rows; `None` once all of them were read.
     rows: Option<Rows>,
     /// Whether a row was written.
     begun: bool,

@@ -18,13 +18,13 @@ pub enum Wanted {
     List,
 }
 
-/// One run of a statement.
+/// A run of a statement.
 pub struct Run {
     /// The statement.
     pub query: Arc<Query>,
     /// Its values.
     pub values: Vec<Data>,
-    /// What each value is called towards the client.
+    /// The name of each value towards the client.
     pub names: Arc<[Box<str>]>,
     /// The expected result.
     pub wanted: Wanted,
@@ -47,7 +47,7 @@ pub struct Before {
     pub query: Arc<Query>,
     /// Its values.
     pub values: Vec<Data>,
-    /// What each value is called towards the client.
+    /// The name of each value towards the client.
     pub names: Arc<[Box<str>]>,
     /// The expected result.
     pub wanted: Wanted,

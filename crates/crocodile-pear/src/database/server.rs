@@ -1,4 +1,4 @@
-//! One server of a database: its connections, the reads that share them, and its breaker.
+//! A server of a database: its connections, the reads that share them, and its breaker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use crate::resilience::state_change::Change;
 use crate::resilience::trial::{Outage, Pass, Trial, trial};
 use crate::resilience::verdict::Verdict;
 
-/// One server.
+/// A server.
 pub(super) struct Server {
     pub(super) pool: Arc<Pool>,
     pub(super) lines: Arc<Lines>,
@@ -107,12 +107,12 @@ impl Server {
         }
     }
 
-    /// It was away.
+    /// Notes that the server was unreachable.
     pub(super) fn away(&self) {
         self.rest.iter().for_each(|rest| rest.begin(REST));
     }
 
-    /// It has answered.
+    /// Notes that the server has answered.
     pub(super) fn back(&self) {
         if let Some(rest) = self.rest.as_ref().filter(|rest| rest.lasts()) {
             rest.end();
@@ -132,12 +132,12 @@ struct Watch<'a> {
 }
 
 impl Tried<'_> {
-    /// It has a connection.
+    /// Notes that the statement has a connection.
     pub(super) fn connected(&mut self) {
         self.0.iter_mut().for_each(|watch| watch.connected = true);
     }
 
-    /// It got none: that is the server's fault only if the server is away.
+    /// Notes that the statement got no connection: that is the server's fault only if the server is unreachable.
     pub(super) fn unconnected(&mut self, error: &Error) {
         self.ended((error.kind() == Kind::Unavailable).then_some(Verdict::Failure));
     }

@@ -9,7 +9,7 @@ use crate::config::spec::{Located, Secret, Timeout, only};
 use crate::resilience::breaker::BreakerSpec;
 use crate::spec;
 
-/// As many as a small server bears beside its other clients.
+/// The default number of connections, which a small server bears beside its other clients.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).expect("more than none");
 
 spec! {

@@ -17,9 +17,9 @@ pub(super) struct Times(Histograms<StatementEnd>);
 /// How a statement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementEnd {
-    /// It is done.
+    /// The statement is done.
     Done,
-    /// It failed.
+    /// The statement failed.
     Failed(Kind),
     /// The rest was not wanted.
     Dropped,
@@ -48,7 +48,7 @@ pub(super) struct Noted {
 }
 
 impl Noted {
-    /// It begins to wait for a connection.
+    /// Notes that the statement begins to wait for a connection.
     pub(super) fn begin(
         note: Option<CallNote>,
         pool: &Pool,
@@ -68,7 +68,7 @@ impl Noted {
         Noted { entry: note.map(begin), times: times.clone(), began, until, ended: false }
     }
 
-    /// It has a connection.
+    /// Notes that the statement has a connection.
     pub(super) fn connected(&self) {
         self.revise(|call, at| call.connected = Some(at));
     }
@@ -86,7 +86,7 @@ impl Noted {
         }
     }
 
-    /// It has ended.
+    /// Notes that the statement has ended.
     pub(super) fn end(&mut self, end: StatementEnd) {
         if std::mem::replace(&mut self.ended, true) {
             return;

@@ -37,7 +37,7 @@ impl Tls {
     /// Takes certificates of these authorities, as PEM, for the name of the host; by default of the public ones.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A description of what is wrong with them.
     pub fn verified(authorities: Option<&[u8]>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         match authorities {
@@ -63,7 +63,7 @@ impl Tls {
     /// Makes a handshake with this host.
     ///
     /// # Errors
-    /// Those of TLS and of the connection.
+    /// The errors of TLS and of the connection.
     pub async fn connect(&self, host: &str, socket: Socket) -> io::Result<TlsStream<Socket>> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         self.0.connect(name, socket).await

@@ -19,7 +19,7 @@ use crate::error::{Error, Kind};
 use crate::jq::Data;
 use crate::message::answer::Answer;
 
-/// What the last statement gives is held until the transaction is done.
+/// The most bytes of the last statement's result that are held until the transaction is done.
 const HOLD: usize = 16 << 20;
 
 /// Runs the statements; the answer is that of the last.

@@ -25,7 +25,7 @@ enum Finding {
     Failed(Failed),
 }
 
-/// What a server says of all of them.
+/// A server's findings about all of them.
 struct Verdict {
     findings: Vec<(Arc<Query>, Finding)>,
     /// Whether a pooler is in front of the server.
@@ -104,7 +104,7 @@ enum Standing {
     Fails,
 }
 
-/// What a statement names, and the database does not have or does not allow: a table, a column, a function, a type, a
+/// The codes of things that a statement names, and the database does not have or does not allow: a table, a column, a function, a type, a
 /// schema, a right. A migration adds it.
 const MISSING: [&str; 6] = ["42P01", "42703", "42883", "42704", "3F000", "42501"];
 

@@ -49,7 +49,7 @@ impl Named {
     }
 }
 
-/// What stands in front of the name of each statement: no other process has it.
+/// The prefix of the name of each statement: no other process has it.
 static PROCESS: LazyLock<String> = LazyLock::new(|| {
     let mut bytes = [0; 9];
     if SystemRandom::new().fill(&mut bytes).is_err() {
@@ -68,7 +68,7 @@ pub struct Wire<S> {
     reader: Reader,
 }
 
-/// What is sent.
+/// The messages that are sent.
 #[derive(Default)]
 struct Writer {
     /// Whether the first message was sent, which has no type.
@@ -93,7 +93,7 @@ struct Unnamed {
 
 /// How the messages up to a `Sync` are answered.
 enum Batch {
-    /// As the client library expects it.
+    /// The messages that the client library expects.
     Plain,
     /// The columns of this statement are told.
     Describes(Vec<u8>),
@@ -103,7 +103,7 @@ enum Batch {
     Changed,
 }
 
-/// What is received, where messages are looked at.
+/// The messages that are received, where they are looked at.
 #[derive(Default)]
 struct Reader {
     inbox: BytesMut,
@@ -251,7 +251,7 @@ fn columns(body: &[u8]) -> Option<Vec<u8>> {
     Some(known)
 }
 
-/// What the client library gets instead of rows of other columns than it knows.
+/// The error that the client library gets instead of rows of other columns than it knows.
 const CHANGED: &[u8] = b"SERROR\0VERROR\0C08P01\0Mthe columns of a statement have changed\0\0";
 
 impl Reader {

@@ -1,4 +1,4 @@
-//! One attempt of a call, at the server that was chosen for it: a kept connection or a new one, then the exchange.
+//! An attempt of a call, at the server that was chosen for it: a kept connection or a new one, then the exchange.
 
 pub(crate) mod hedge;
 pub(crate) mod retry_loop;
@@ -72,7 +72,7 @@ impl Attempt {
     /// A health check of a server, whatever the server's state. It does not count as a call.
     ///
     /// # Errors
-    /// As [`Attempt::start`].
+    /// The errors of [`Attempt::start`].
     pub(super) fn of_check(servers: &Arc<Servers>, at: usize, mut call: Call, clock: Clock) -> Result<Self, Error> {
         let request = Request::new(&servers.list[at], &mut call, Noted::default())?;
         let exchange = Exchange::new(servers.clone(), at, request, clock, Moments::of_check());

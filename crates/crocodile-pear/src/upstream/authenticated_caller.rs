@@ -130,7 +130,7 @@ impl AuthenticatedCall {
     /// Makes it.
     ///
     /// # Errors
-    /// Those of the call.
+    /// The errors of the call.
     pub(super) async fn finish(self) -> Result<Answer, Error> {
         match self {
             AuthenticatedCall::Plain(ready) => chain(ready?).await,

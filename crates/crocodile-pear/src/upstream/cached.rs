@@ -81,7 +81,7 @@ impl Cached {
         })))
     }
 
-    /// What it makes answers depend on.
+    /// The parts of a request on which its answers depend.
     pub(super) fn dependence(&self) -> Dependence {
         self.front.dependence(&self.cache.rules().vary)
     }
@@ -281,7 +281,7 @@ impl Cached {
         self.front.key(&url, keeping.identity.clone())
     }
 
-    /// What is kept of an answer that is a part of another one.
+    /// The stored entry of an answer that is a part of another one.
     fn part<'a>(&self, entry: Option<&'a Entry>) -> Option<KeptPart<'a>> {
         let timed = |status| self.cache.rules().lifetimes.configured(status).is_some();
         entry.map(|entry| KeptPart { entry, timed: timed(entry.status) })

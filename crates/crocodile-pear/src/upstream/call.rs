@@ -1,4 +1,4 @@
-//! One call to an upstream, before it is made.
+//! A call to an upstream, before it is made.
 
 pub(crate) mod buffer;
 pub(crate) mod cache_scope;
@@ -25,7 +25,7 @@ use forward::Trailing;
 use noting::ForCaches;
 use timeouts::Timeouts;
 
-/// One call to make.
+/// A call to make.
 pub struct Call {
     /// The method.
     pub method: Method,
@@ -43,7 +43,7 @@ pub struct Call {
     pub deadline: Option<Instant>,
     /// Where the target begins.
     pub root: Root,
-    /// What the client can receive besides the answer.
+    /// The messages that the client can receive besides the answer.
     pub passage: Passage,
     /// How a stream of events is used.
     pub events: Events,
@@ -51,7 +51,7 @@ pub struct Call {
     pub host: Option<HeaderValue>,
     /// The HTTP version of the client's request, for `via`.
     pub received: Version,
-    /// What caches must know of it.
+    /// The facts about the call that caches must know.
     pub keeping: ForCaches,
     /// Where it is noted, if it is.
     pub note: Option<CallNote>,
@@ -61,24 +61,24 @@ pub struct Call {
     pub presents: Presents,
 }
 
-/// What a call presents to its upstream.
+/// The credentials that a call presents to its upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presents {
     /// The gateway's credentials for this upstream.
     #[default]
     Credentials,
-    /// Nothing: another upstream has written the link that led to it.
+    /// No credentials: another upstream has written the link that led to it.
     Nothing,
 }
 
-/// What a stream of events (`text/event-stream`) is used for. It may rest and go on as long as it likes: `idle` and `call`
+/// The use of a stream of events (`text/event-stream`). It may rest and go on as long as it likes: `idle` and `call`
 /// do not limit it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Events {
     /// For an answer of its own, which has the deadline of the client's request.
     #[default]
     Read,
-    /// It is handed on as it is, and that deadline is for its head only.
+    /// The stream is handed on as it is, and that deadline is for its head only.
     HandedOn,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Connector {
     burst: Burst,
 }
 
-/// What opening connections took: how many had which phase, and for how long all together.
+/// The cost of opening connections: how many had which phase, and for how long all together.
 #[derive(Default)]
 struct Opened([PhaseCounters; 3]);
 
@@ -142,7 +142,7 @@ impl Connector {
         (self.failed.load(Ordering::Relaxed), self.distrusted.load(Ordering::Relaxed))
     }
 
-    /// What opening connections took so far; only the phases that there were.
+    /// The time that opening connections took so far; only the phases that there were.
     pub(super) fn phases(&self) -> Vec<PhaseTotal> {
         let phases = PHASES.iter().zip(&self.opened.0).map(|(phase, counters)| PhaseTotal {
             phase,

@@ -62,9 +62,9 @@ spec! {
 crate::choice! {
     /// How a client id and a secret are sent (RFC 6749, 2.3.1).
     pub enum SendSpec {
-        /// As HTTP basic authentication.
+        /// Sends them as HTTP basic authentication.
         Basic = "basic",
-        /// As `client_id` and `client_secret` in the form.
+        /// Sends them as `client_id` and `client_secret` in the form.
         Form = "form",
     }
 }

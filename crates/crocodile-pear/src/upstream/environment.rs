@@ -1,4 +1,4 @@
-//! What upstreams need from outside their own configuration.
+//! The things that upstreams need from outside their own configuration.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::cache::Store;
 use crate::config::carried_state::Carry;
 use crate::config::files::Files;
 
-/// What upstreams need from outside their own configuration.
+/// The things that upstreams need from outside their own configuration.
 #[derive(Clone)]
 pub struct UpstreamEnvironment<'a> {
     /// Reads their files.
@@ -16,6 +16,6 @@ pub struct UpstreamEnvironment<'a> {
     pub resolver: Option<Resolver>,
     /// Where their answers are kept, if they are.
     pub cache: Option<Arc<Store>>,
-    /// What they take over from the configuration before.
+    /// The state that they take over from the configuration before.
     pub carry: Carry,
 }

@@ -1,6 +1,6 @@
-//! One request and its answer on one connection, driven by the future that wants the answer.
+//! A request and its answer on one connection, driven by the future that wants the answer.
 //!
-//! It has no task and no buffer: while it waits, it is a socket, the head of its request and one timer.
+//! An exchange has no task and no buffer: while it waits, it is a socket, the head of its request and one timer.
 
 pub(crate) mod h2_stream;
 pub(crate) mod request;
@@ -62,7 +62,7 @@ pub(super) struct Exchange {
 enum Sending {
     Busy,
     Done,
-    /// It ended early; the connection cannot be kept.
+    /// The request ended early; the connection cannot be kept.
     Broken,
 }
 
@@ -270,7 +270,7 @@ impl Exchange {
         Ok(Starved::No)
     }
 
-    /// Nothing came: the clock runs.
+    /// Waits with the clock running, after a read that brought no bytes.
     fn wait(&mut self, phase: Phase, starved: Starved, cx: &mut Context<'_>) -> Poll<Error> {
         let phase = if let Starved::Yes = starved { Phase::Upload } else { phase };
         loop {
@@ -389,7 +389,7 @@ impl Exchange {
         self.leave();
     }
 
-    /// It is over, if it was not before.
+    /// Ends the exchange, if it was not over before.
     fn end(&mut self, how: Ended, now: impl FnOnce() -> Instant) {
         if let Some((end, time)) = self.moments.end(how, now) {
             self.server().figures.times.count(end, time);
@@ -572,7 +572,7 @@ impl Reading {
     }
 }
 
-/// What one read brought while the head was waited for.
+/// The result of one read while the head was waited for.
 enum Came {
     /// The connection's end.
     End,
@@ -600,7 +600,7 @@ impl OpenedExchange {
     }
 }
 
-/// What the head must match.
+/// The conditions that the head must match.
 struct Wanted<'a> {
     asked: Asked,
     passage: &'a Passage,

@@ -19,12 +19,12 @@ use crate::template::check_path;
 /// The longest link, in bytes: more than any server accepts.
 const LENGTH: usize = 8 << 10;
 
-/// What must not stand in a URL as it is (RFC 3986, 2), but is found there all the same.
+/// The characters that must not stand in a URL as they are (RFC 3986, 2), but are found there all the same.
 const UNFIT: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
 impl Upstream {
-    /// What `found` makes of the first of the paths of its servers, as far as a URL of this scheme and authority leads to them; of all
+    /// The result of `found` for the first of the paths of its servers, as far as a URL of this scheme and authority leads to them; of all
     /// of them for a URL without. An upstream that was told which host the client asked for may have made a URL of it.
     pub fn find_base<T>(
         &self,

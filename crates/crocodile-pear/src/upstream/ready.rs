@@ -63,13 +63,13 @@ pub struct Upstream {
     /// Whether its connections show a client certificate.
     shows_certificate: bool,
     mirror: OnceLock<Mirror<Upstream>>,
-    /// What the answers to its calls depend on.
+    /// The parts of a request on which the answers to its calls depend.
     own_dependence: OnceLock<Dependence>,
     /// Whether a part of the configuration names it.
     named: AtomicBool,
 }
 
-/// What the server of a call is chosen by, if by its client.
+/// The rule that chooses the server of a call, if by its client.
 pub(super) enum AffinityRule {
     Key(Filter),
     Cookie(Box<[u8]>),
@@ -82,7 +82,7 @@ pub(super) struct Around {
     pub(super) credentials: Option<Arc<ClientCredentials>>,
     /// Where their answers are kept.
     pub(super) cached: Option<Arc<Cached>>,
-    /// What their servers are chosen by.
+    /// The rule that chooses their servers.
     pub(super) affinity: Option<AffinityRule>,
 }
 
@@ -94,7 +94,7 @@ impl Upstream {
     }
 
     /// # Errors
-    /// As [`Upstream::new`].
+    /// The errors of [`Upstream::new`].
     pub(super) fn within(settings: Settings, around: Around) -> Result<Arc<Self>, Error> {
         let Around { credentials, cached, affinity } = around;
         let mut outline = settings.outline();
@@ -176,7 +176,7 @@ impl Upstream {
         self.caller.shared.counters.count(event);
     }
 
-    /// What the server of a call is chosen by, if it is the client.
+    /// The hash that chooses the server of a call, if it is chosen by the client.
     ///
     /// # Errors
     /// `BadRequest` if the expression fails.
@@ -374,12 +374,12 @@ impl Upstream {
         self.caller.shared.waits.snapshot()
     }
 
-    /// What `explain` prints about its calls; empty for an upstream without options.
+    /// The lines that `explain` prints about its calls; empty for an upstream without options.
     pub fn outline(&self) -> Vec<String> {
         self.outline.iter().cloned().chain(self.mirror.get().map(Mirror::outline)).collect()
     }
 
-    /// What caches must know of a call with these header fields, now that all are set.
+    /// The facts that caches must know of a call with these header fields, now that all are set.
     ///
     /// # Errors
     /// `BadRequest` where the expression of a key fails.
@@ -430,7 +430,7 @@ impl Upstream {
         self.own_dependence.get_or_init(|| self.dependence())
     }
 
-    /// What the answers to its calls depend on.
+    /// The parts of a request on which the answers to its calls depend.
     pub fn dependence(&self) -> Dependence {
         let mut dependence = self.kept_dependence();
         dependence.add_reads(self.reads());
@@ -438,7 +438,7 @@ impl Upstream {
         dependence
     }
 
-    /// What its cache makes answers depend on.
+    /// The parts of a request on which the answers of its cache depend.
     pub fn kept_dependence(&self) -> Dependence {
         let mut all = Dependence::default();
         match &self.choice {

@@ -30,7 +30,7 @@ pub struct Remote {
     target: String,
 }
 
-/// What calls of a URL may take.
+/// The limits of calls of a URL.
 pub struct RemoteLimits {
     /// The time of one call.
     pub timeout: Duration,
@@ -95,7 +95,7 @@ impl Remote {
     /// Gets a JSON document.
     ///
     /// # Errors
-    /// As [`Upstream::call`](super::Upstream::call), and `Oversized`.
+    /// The errors of [`Upstream::call`](super::Upstream::call), and `Oversized`.
     pub async fn get(&self) -> Result<(StatusCode, Bytes), Error> {
         self.call(Call::get(self.target.clone())).await
     }
@@ -103,7 +103,7 @@ impl Remote {
     /// Posts a form, which is answered with JSON. `authorization` is sent as it is.
     ///
     /// # Errors
-    /// As [`Upstream::call`](super::Upstream::call), and `Oversized`.
+    /// The errors of [`Upstream::call`](super::Upstream::call), and `Oversized`.
     pub async fn post(&self, form: String, authorization: Option<HeaderValue>) -> Result<(StatusCode, Bytes), Error> {
         let mut call = Call::get(self.target.clone());
         call.method = Method::POST;
@@ -116,7 +116,7 @@ impl Remote {
     /// Posts bytes of this media type, with these header fields; only the status of the answer counts.
     ///
     /// # Errors
-    /// As [`Upstream::call`](super::Upstream::call), and `Oversized`.
+    /// The errors of [`Upstream::call`](super::Upstream::call), and `Oversized`.
     pub async fn send(&self, media: &'static str, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, Error> {
         let mut call = Call::get(self.target.clone());
         call.method = Method::POST;

@@ -33,7 +33,7 @@ use retry::Retry;
 use server::{Common, Server};
 use settings::Settings;
 
-/// What all calls to an upstream share, whichever servers it has now.
+/// The parts that all calls to an upstream share, whichever servers it has now.
 pub(super) struct Shared {
     /// The upstream's name.
     pub(super) name: Arc<str>,
@@ -134,7 +134,7 @@ impl Shared {
 }
 
 impl Servers {
-    /// Those of the settings.
+    /// The servers of the settings.
     ///
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.

@@ -148,7 +148,7 @@ impl UpstreamSpec {
         Upstream::of_choice(choice, outline(rules))
     }
 
-    /// What servers are chosen by, where it is the client.
+    /// The rule that chooses servers, where it is by the client.
     fn affinity(&self, problems: &mut Problems) -> Option<Option<AffinityRule>> {
         let BalanceSpec { by, key, bound, cookie, .. } = &self.balance;
         let unused =

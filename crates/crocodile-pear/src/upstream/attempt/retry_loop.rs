@@ -1,4 +1,4 @@
-//! One call: an attempt, and further ones if it fails and they may succeed.
+//! A whole call: an attempt, and further ones if it fails and they may succeed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::upstream::servers::retry::Replay;
 /// A call whose server is chosen.
 pub(crate) struct ReadyCall {
     attempt: Attempt,
-    /// What a retry needs; `None` if the call cannot be retried.
+    /// The state that a retry needs; `None` if the call cannot be retried.
     replay: Option<Box<Replay>>,
     /// Instead of the upstream's own.
     timeouts: Option<Arc<Timeouts>>,
@@ -52,10 +52,10 @@ fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<ReadyCall, Error
     Ok(ReadyCall { attempt, replay, timeouts: own, affinity })
 }
 
-/// What happens to a call, in order: retry → hedge → attempt → pool → connect → exchange.
+/// The stages of a call, in order: retry → hedge → attempt → pool → connect → exchange.
 ///
 /// # Errors
-/// As [`Upstream::call`](super::ready::Upstream::call).
+/// The errors of [`Upstream::call`](super::ready::Upstream::call).
 pub(crate) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
     // Breaker and balance have chosen the server of the first attempt.
     let ReadyCall { mut attempt, mut replay, timeouts, affinity } = ready;

@@ -14,7 +14,7 @@ use crate::request::context::Scope;
 /// For which client a call is made, if that affects the cache.
 #[derive(Clone, Default)]
 pub struct Keeping {
-    /// What the call sends that the client did not.
+    /// The values that the call sends and the client did not.
     pub(crate) identity: Identity,
     /// The fields that are written in the configuration.
     pub(crate) written: Vec<HeaderName>,

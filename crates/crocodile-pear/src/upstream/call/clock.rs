@@ -17,7 +17,7 @@ const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub(crate) struct Clock {
     alarm: Alarm,
     wait: Option<Wait>,
-    /// What remains for the whole call.
+    /// The time that remains for the whole call.
     call: Timeout,
     first_byte: Timeout,
     idle: Timeout,
@@ -38,7 +38,7 @@ struct Wait {
     deadline: Instant,
 }
 
-/// What the call waits for.
+/// The phase that the call waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// More of the request's body, from the client.
@@ -62,7 +62,7 @@ const TRICKLE: u64 = 500;
 /// room before one that waits has waited for a second.
 const HESITATE: Duration = Duration::from_millis(150);
 
-/// What further bytes may earn: many round trips of a slow line.
+/// The most time that further bytes may earn: many round trips of a slow line.
 const MOST_EARNED: Duration = Duration::from_secs(2);
 
 /// The time that these bytes take at the minimum rate.

@@ -31,11 +31,11 @@ pub(crate) struct PartFields {
 #[derive(Clone)]
 pub struct Part {
     parts: Arc<Parts>,
-    /// What it has of the client's; most calls have nothing.
+    /// The parts of the client's request that it has; most calls have none.
     asked: Option<Box<Asked>>,
 }
 
-/// What a call has of the client's.
+/// The parts of the client's request that a call has.
 #[derive(Clone)]
 struct Asked {
     personal: CredentialUse,
@@ -110,7 +110,7 @@ pub(crate) fn with_address(personal: CredentialUse, addressed: bool, answer: &An
     CredentialUse { address: addressed && varies_by_address(&answer.headers), ..personal }
 }
 
-/// What a call has of the client's: credentials, and for a part the names of the fields that it sends as they came.
+/// The parts of the client's request that a call has: credentials, and for a part the names of the fields that it sends as they came.
 pub(crate) fn own(
     scope: &Scope,
     headers: &HeaderMap,

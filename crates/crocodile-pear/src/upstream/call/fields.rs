@@ -76,7 +76,7 @@ impl CallFields {
         self.noting.present_nothing();
     }
 
-    /// What is known of them for a cache.
+    /// Takes the notes about them for a cache.
     pub(crate) fn take_noting(&mut self) -> Noting {
         std::mem::replace(&mut self.noting, Noting::Off)
     }

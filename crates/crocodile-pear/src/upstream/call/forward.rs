@@ -1,4 +1,4 @@
-//! What a call sends of the client's request: header fields, the host, and the client's address.
+//! The parts of the client's request that a call sends: header fields, the host, and the client's address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -292,7 +292,7 @@ pub(crate) fn of_request(
     problems.error(written.span, message, remedy)
 }
 
-/// What an upstream's templates can refer to.
+/// The values that an upstream's templates can refer to.
 struct Asked<'a>(&'a Scope);
 
 impl Source for Asked<'_> {
@@ -399,7 +399,7 @@ pub struct Trailing(Option<Box<TrailingRule>>);
 enum TrailingRule {
     /// All that may be trailers: the body is the program's own.
     Own,
-    /// Those whose names `forward` lets through as header fields: the body is the client's.
+    /// The trailers whose names `forward` lets through as header fields: the body is the client's.
     Client {
         forward: Arc<Forward>,
         /// Fields that the gateway set, that end at this hop, or that hold the client's credentials.

@@ -1,4 +1,4 @@
-//! What caches must know of a call: nothing, that its answer is a part of another one, or for which client it is made.
+//! The facts about a call that caches must know: none, that its answer is a part of another one, or for which client it is made.
 
 use http::header::HeaderName;
 
@@ -6,9 +6,9 @@ use super::cache_scope::Keeping;
 use super::composed_part::{Part, PartFields};
 use crate::cache::Distinction;
 
-/// What caches must know of a call, while its fields are set.
+/// The facts about a call that caches must know, while its fields are set.
 pub(crate) enum Noting {
-    /// Nothing: its answer is not kept, and is no part of another one.
+    /// No facts: its answer is not kept, and is no part of another one.
     Off,
     /// Its answer is a part of another one, and no cache of its upstream keeps it.
     Part(PartFields),
@@ -49,7 +49,7 @@ impl Noting {
 /// The same, now that the fields are set.
 #[derive(Clone, Default)]
 pub enum ForCaches {
-    /// Nothing.
+    /// No facts.
     #[default]
     Nothing,
     /// Its answer is a part of another one, and no cache of its upstream keeps it.

@@ -8,7 +8,7 @@ use crate::resilience::verdict::Verdict;
 
 /// Why a connection gave no answer.
 pub(crate) enum Failure {
-    /// It had been kept, was closed meanwhile, and the request may be sent again.
+    /// The connection had been kept, was closed meanwhile, and the request may be sent again.
     Stale,
     /// There is no connection: nothing has been sent.
     Unsent(Error),
@@ -35,7 +35,7 @@ pub(crate) struct AttemptError {
     pub(crate) unsent: bool,
 }
 
-/// What an outcome says about the server; `None` if the failure was not the server's fault.
+/// The verdict of an outcome about the server; `None` if the failure was not the server's fault.
 pub(crate) fn judge(outcome: &Outcome) -> Option<Verdict> {
     match outcome {
         Ok((status, _)) => Some(if failed(*status) { Verdict::Failure } else { Verdict::Success }),

@@ -6,7 +6,7 @@ use crate::config::spec::{self, Decode, Definitions, Field, Json, Located, Node,
 crate::spec! {
     /// Links in bodies that lead into the upstream lead to the gateway instead.
     pub struct PublicSpec {
-        /// What becomes of a link into the upstream that no endpoint serves.
+        /// The treatment of a link into the upstream that no endpoint serves.
         pub unserved: UnservedSpec = UnservedSpec::Keep,
         /// Further names of members whose text is a link, also one that is only a path: `[avatar, author]`. A URL with the host of
         /// the upstream is a link under any name.
@@ -15,9 +15,9 @@ crate::spec! {
 }
 
 crate::choice! {
-    /// What becomes of a link into an upstream that no endpoint serves.
+    /// The treatment of a link into an upstream that no endpoint serves.
     pub enum UnservedSpec {
-        /// It stays as it is.
+        /// The link stays as it is.
         Keep = "keep",
         /// Null stands for it; in XML, an empty text.
         Null = "null",

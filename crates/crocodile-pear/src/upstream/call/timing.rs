@@ -42,7 +42,7 @@ pub enum CallEnd {
     Answered(StatusCode),
     /// Without an answer, or within it.
     Failed(Kind),
-    /// It was cancelled before there was an answer.
+    /// The call was cancelled before there was an answer.
     Dropped,
 }
 
@@ -74,7 +74,7 @@ impl Moments {
         }
     }
 
-    /// Those of a health check, which does not count as a call.
+    /// The moments of a health check, which does not count as a call.
     pub(crate) fn of_check() -> Self {
         Moments { counts: false, ..Moments::begin() }
     }
@@ -90,12 +90,12 @@ impl Moments {
         self.admitted
     }
 
-    /// It waited until it might be in flight.
+    /// Notes that the call waited until it might be in flight.
     pub(crate) fn admit(&mut self) {
         self.admitted = Instant::now();
     }
 
-    /// It has a connection: how long it waited for that, if it did.
+    /// Notes that the call has a connection: how long it waited for that, if it did.
     pub(crate) fn connect(&mut self, at: Instant, reused: bool, opening: Option<Box<Opening>>) -> Option<Duration> {
         (self.connected, self.reused, self.opening) = (Some(at), reused, opening);
         Some(at.saturating_duration_since(self.began)).filter(|waited| self.counts && !waited.is_zero())
@@ -113,7 +113,7 @@ impl Moments {
         (self.head, self.status, self.error) = (Some(at), Some(status), None);
     }
 
-    /// It continues after the head.
+    /// Notes that the call continues after the head.
     pub(crate) fn go_on(&mut self) {
         if !self.over
             && let Some(entry) = &self.entry
@@ -122,7 +122,7 @@ impl Moments {
         }
     }
 
-    /// It is over, if it was not before: how, and how long it took.
+    /// Notes that the call is over, if it was not before: how, and how long it took.
     pub(crate) fn end(&mut self, how: Ended, at: impl FnOnce() -> Instant) -> Option<(CallEnd, Duration)> {
         if std::mem::replace(&mut self.over, true) {
             return None;

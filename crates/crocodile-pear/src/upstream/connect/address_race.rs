@@ -28,7 +28,7 @@ const MOST: Duration = Duration::from_secs(600);
 const AT_ONCE: usize = 32;
 const WHILE: Duration = Duration::from_millis(500);
 
-/// What is known of addresses. Those that were not tried, or not long enough, are not in it.
+/// The known addresses. Addresses that were not tried, or not long enough, are not in it.
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<HashMap<IpAddr, Standing>>>);
 

@@ -29,7 +29,7 @@ pub struct CounterSnapshot {
     pub links_unserved: u64,
 }
 
-/// What is counted.
+/// The events that are counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
     Call,
@@ -46,7 +46,7 @@ pub(crate) enum Event {
     LinkUnserved,
 }
 
-/// One thread's counters, on cache lines that no other thread writes.
+/// The counters of one thread, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 11]);

@@ -60,7 +60,7 @@ const QUEUED: Duration = Duration::from_millis(5);
 /// Connects to a Unix socket.
 ///
 /// # Errors
-/// As [`connect`].
+/// The errors of [`connect`].
 pub(crate) async fn connect_unix(path: &Path) -> Result<UnixStream, ConnectFault> {
     loop {
         match socket::connect_unix(path).await {

@@ -54,7 +54,7 @@ pub(crate) struct Span {
     pub(crate) lifetime: Duration,
 }
 
-/// What is known of the server from other connections, and who waits for a free stream.
+/// The limits of the server that other connections have learned, and the calls that wait for a free stream.
 pub(crate) struct Terms {
     /// Notified when a stream is free.
     pub(crate) freed: Arc<Notify>,
@@ -212,7 +212,7 @@ impl Driver {
     }
 }
 
-/// What ends the watch of a session.
+/// The event that ends the watch of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     /// Its time is over.

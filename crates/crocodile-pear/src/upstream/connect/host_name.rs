@@ -80,7 +80,7 @@ impl Name {
     /// Connects to the first of these addresses that answers.
     ///
     /// # Errors
-    /// Those of the first address that failed, or `Unreachable` if there is none.
+    /// The error of the first address that failed, or `Unreachable` if there is none.
     pub(crate) async fn connect(&self, addresses: Arc<[IpAddr]>) -> Result<TcpStream, ConnectFault> {
         // Each connection begins with the next address, so that the load is spread.
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

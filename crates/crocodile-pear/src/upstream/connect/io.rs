@@ -14,7 +14,7 @@ use crate::http::http1::scratch;
 use crate::net::tls;
 use crate::runtime::socket::Socket;
 
-/// What carries a connection's bytes.
+/// The transport of a connection's bytes.
 pub(crate) enum Io {
     Clear(Socket),
     Tls(Box<tls::Stream>),

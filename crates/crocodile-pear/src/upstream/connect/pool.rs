@@ -53,7 +53,7 @@ pub(crate) struct PoolShard {
     state: Mutex<ShardState>,
     /// Notified when a shared connection has a free stream.
     pub(crate) freed: Arc<Notify>,
-    /// One for each call that has a connection of its own. A connection is opened only when none is kept, so there are
+    /// A permit for each call that has a connection of its own. A connection is opened only when none is kept, so there are
     /// never more connections than permits.
     permits: Option<Arc<Semaphore>>,
     waiting: AtomicUsize,
@@ -104,7 +104,7 @@ pub(crate) struct OwnConnection {
     pub(crate) thread: usize,
     /// Dropped after the connection is back in the pool.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
-    /// What opening it took, if that was for this call.
+    /// The cost of opening it, if that was for this call.
     pub(crate) opening: Option<Box<Opening>>,
 }
 

@@ -82,7 +82,7 @@ impl Asker {
 }
 
 impl Default for Resolver {
-    /// As the system is configured.
+    /// The resolver that the system is configured with.
     fn default() -> Self {
         static SYSTEM: LazyLock<Resolver> = LazyLock::new(|| Resolver::at(Vec::new()));
         SYSTEM.clone()
@@ -90,12 +90,12 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// One that asks these name servers; those of the system, if the list is empty.
+    /// A resolver that asks these name servers; those of the system, if the list is empty.
     pub fn at(servers: Vec<SocketAddr>) -> Self {
         Resolver(Arc::new(Asker::new(servers)))
     }
 
-    /// What identifies its name servers.
+    /// The mark that identifies its name servers.
     pub fn mark(&self) -> Mark {
         Mark::of(&self.0.servers)
     }
@@ -115,13 +115,13 @@ impl Resolver {
         Lookup(Carry::over(&self.0.followed).part(name).state(begin))
     }
 
-    /// What is known of a name, if it is followed.
+    /// The lookup of a name, if it is followed.
     pub(crate) fn followed<T: Followable>(&self, name: &str) -> Option<Lookup<T>> {
         Carry::over(&self.0.followed).part(name).known().map(Lookup)
     }
 }
 
-/// What a name may be looked up for.
+/// A kind of records that a name may be looked up for.
 pub(crate) trait Followable: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// The order for the thread.
     fn order(following: Following<Self>) -> Order;

@@ -34,7 +34,7 @@ pub(crate) struct Stream {
 }
 
 enum Sending {
-    /// What the window does not allow yet; whether it is the last.
+    /// The bytes that the window does not allow yet; whether they are the last.
     Body(Option<(Bytes, End)>),
     Done,
     Broken,
@@ -89,7 +89,7 @@ impl Stream {
     /// Sends on.
     ///
     /// # Errors
-    /// Those of the request's body: it can never be whole.
+    /// The errors of the request's body: it can never be whole.
     pub(crate) fn poll_send(&mut self, request: &mut Request, cx: &mut Context<'_>) -> Result<Sent, Error> {
         loop {
             let Sending::Body(waiting) = &mut self.sending else { return Ok(Sent::All) };

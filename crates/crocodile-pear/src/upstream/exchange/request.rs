@@ -31,7 +31,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One request, from its first byte to its last; it may be sent again.
+/// A request, from its first byte to its last; it may be sent again.
 pub(crate) struct Request {
     /// The parts of the head, as long as the HTTP version is not known.
     parts: Option<Box<Parts>>,
@@ -66,7 +66,7 @@ struct Parts {
     received: Version,
 }
 
-/// What the head says about the connection.
+/// The head's statements about the connection.
 struct Link {
     /// The protocol to change to.
     upgrade: Option<Arc<Upgrade>>,
@@ -76,7 +76,7 @@ struct Link {
     expects: bool,
 }
 
-/// What the record needs of a request.
+/// The facts about a request that the record needs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Noted<'a> {
     /// Its trace, and its span there.
@@ -92,7 +92,7 @@ pub(crate) enum Piece {
     Trailers(HeaderMap),
 }
 
-/// What a method means for the connection.
+/// The meaning of a method for the connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Class {
     pub(crate) asked: Asked,
@@ -512,7 +512,7 @@ enum More {
 }
 
 impl Stream {
-    /// Nothing, if the body is known to be empty.
+    /// Makes the stream; `None` if the body is known to be empty.
     fn new(body: Pulled, trailing: Trailing) -> Option<Self> {
         if body.is_end_stream() {
             return None;

@@ -1,4 +1,4 @@
-//! What decides whether a server takes calls: its health, its ejection, its breaker.
+//! The parts that decide whether a server takes calls: its health, its ejection, its breaker.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use super::{Health, HealthSpec};
 use crate::config::carried_state::Carry;
 use crate::resilience::breaker::{Breaker, BreakerSpec};
 
-/// What decides whether a server takes calls.
+/// The parts that decide whether a server takes calls.
 pub(crate) struct Availability {
     pub(crate) health: Option<Arc<Health>>,
     pub(crate) eject: Option<Arc<Eject>>,
     pub(crate) breaker: Option<Arc<Breaker>>,
 }
 
-/// What the state of a server depends on.
+/// The rules on which the state of a server depends.
 pub(crate) struct Rules<'a> {
     pub(crate) health: Option<&'a HealthSpec>,
     pub(crate) eject: Option<&'a EjectSpec>,

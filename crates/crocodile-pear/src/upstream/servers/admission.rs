@@ -15,7 +15,7 @@ use crate::upstream::connect::counters::Event;
 pub(crate) enum Room {
     /// No call waits for its place.
     Enough,
-    /// It has given its place to another call, and continues.
+    /// The call has given its place to another call, and continues.
     Made,
     /// Too many calls trickle: this one must end.
     None,

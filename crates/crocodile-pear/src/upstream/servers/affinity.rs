@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Definitions, Json, Node};
 
-/// What a server is chosen by.
+/// The value by which a server is chosen.
 #[derive(Clone, Copy)]
 pub(crate) struct Affinity {
     /// The hash of a value, or the mark of a server.

@@ -42,7 +42,7 @@ spec! {
 choice! {
     /// How calls are spread.
     pub enum Way {
-        /// Of two servers chosen at random, the one with fewer calls in flight.
+        /// Two servers are chosen at random, and the one with fewer calls in flight gets the call.
         LeastLoaded = "least_loaded",
         /// Each server in turn.
         RoundRobin = "round_robin",

@@ -48,7 +48,7 @@ struct Part {
     by: Option<Filter>,
 }
 
-/// What the names of rules lead to.
+/// The upstreams to which the names of rules lead.
 pub struct Choices<'a, T> {
     /// The upstream of a name, where it is ready.
     pub find: &'a dyn Fn(&Located<String>, &mut Problems) -> Option<T>,

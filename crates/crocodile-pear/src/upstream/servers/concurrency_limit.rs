@@ -14,7 +14,7 @@ pub(crate) struct Gate(pub(crate) Option<Limit>);
 /// The places that there are.
 pub(crate) struct Limit {
     pub(crate) calls: Semaphore,
-    /// As many again may trickle; they make room for those that wait.
+    /// The places for calls that trickle, as many again; they make room for calls that wait.
     pub(crate) trickling: Semaphore,
     /// How many calls wait.
     pub(crate) waiting: AtomicUsize,

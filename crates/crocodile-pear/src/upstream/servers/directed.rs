@@ -59,7 +59,7 @@ impl Directed {
     /// Makes it.
     ///
     /// # Errors
-    /// As [`Upstream::call`].
+    /// The errors of [`Upstream::call`].
     pub(crate) fn make(
         self,
         named: &Arc<Upstream>,

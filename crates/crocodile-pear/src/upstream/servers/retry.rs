@@ -31,7 +31,7 @@ spec! {
     pub struct RetrySpec {
         /// The maximum number of attempts, including the first.
         pub attempts: NonZeroU32 = NonZeroU32::MIN.saturating_add(1),
-        /// What to retry: `connect` (no connection), `reset` (the connection ended before the answer), `timeout` (no
+        /// The causes to retry: `connect` (no connection), `reset` (the connection ended before the answer), `timeout` (no
         /// answer in time), or a status such as 503. With `timeout`, if a server answers no call for the `silence` of
         /// `balance`, its calls are sent to another server too, if their method is safe (RFC 9110, 9.2.1): the first
         /// answer counts.
@@ -44,7 +44,7 @@ spec! {
     }
 }
 
-/// What is retried.
+/// A cause to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// There was no connection.
@@ -119,7 +119,7 @@ const WHOLE: u64 = 1_000;
 /// The retries of one upstream.
 pub(crate) struct Retry {
     rules: RetrySpec,
-    /// What a call adds to the budget.
+    /// The share that a call adds to the budget.
     share: u64,
     budget: AtomicU64,
     /// Requests sent again.
@@ -131,7 +131,7 @@ pub(crate) struct Retry {
 
 const TARGET: &str = "crocodile_pear::upstream";
 
-/// What a retry of one request needs.
+/// The state that a retry of one request needs.
 pub(crate) struct Replay {
     call: Call,
     /// The body is a stream, which there is only once: the attempt that failed gives it back.
@@ -143,7 +143,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// What the servers of its call are chosen by.
+    /// The hash by which the servers of its call are chosen.
     pub(crate) fn affinity(&self) -> Option<u64> {
         self.call.affinity
     }
@@ -172,7 +172,7 @@ impl Retry {
         }
     }
 
-    /// What a retry needs; `None` where nothing can be sent twice.
+    /// The state that a retry needs; `None` where nothing can be sent twice.
     pub(crate) fn replay(&self, call: &Call, timeouts: &Timeouts) -> Option<Box<Replay>> {
         let saved =
             |budget: u64| Some(MOST * WHOLE).filter(|most| budget < *most).map(|most| most.min(budget + self.share));

@@ -1,4 +1,4 @@
-//! One of the servers behind an upstream: its address, its connections, its health.
+//! A server behind an upstream: its address, its connections, its health.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -23,14 +23,14 @@ use crate::upstream::connect::pool::{Bounds, Pool};
 use crate::upstream::connect::resolve::Resolver;
 use crate::upstream::health::availability::{Availability, Rules};
 
-/// One server of an upstream.
+/// A server of an upstream.
 pub(crate) struct Server {
     pub(crate) face: PublicOrigin,
     /// Where operators find it: host and port, or a Unix socket.
     pub(crate) place: Box<str>,
     /// The same with the base path: what it is called in metrics and records.
     pub(crate) address: Arc<str>,
-    /// What it is known by to all gateways: a hash of its address.
+    /// The mark by which all gateways know it: a hash of its address.
     pub(crate) mark: u64,
     /// The `host` of calls that bring none of their own.
     pub(crate) host: Box<str>,
@@ -42,7 +42,7 @@ pub(crate) struct Server {
     pub(crate) standing: Option<Box<Availability>>,
 }
 
-/// What is counted of the calls to a server.
+/// The counters of the calls to a server.
 pub(crate) struct ServerFigures {
     /// Calls in flight; counted if there are several servers to choose from.
     pub(crate) load: AtomicI64,
@@ -58,7 +58,7 @@ impl ServerFigures {
     }
 }
 
-/// What its URL says.
+/// The parts of its URL.
 pub(crate) struct PublicOrigin {
     /// Scheme, host and port, which links to it begin with.
     pub(crate) origin: Origin,
@@ -69,7 +69,7 @@ pub(crate) struct PublicOrigin {
 }
 
 impl PublicOrigin {
-    /// Nothing, where the URL has no host.
+    /// Reads a URL; `None` where it has no host.
     pub(crate) fn of(url: &Uri) -> Option<Self> {
         let base = url.path().trim_end_matches('/').into();
         Some(PublicOrigin { origin: Origin::of(url)?, authority: url.authority()?.as_str().into(), base })
@@ -85,7 +85,7 @@ pub(crate) enum StateFilter {
     Breaker,
 }
 
-/// What the servers of an upstream have in common.
+/// The settings that the servers of an upstream have in common.
 pub(crate) struct Common<'a> {
     pub(crate) tls: &'a TlsSettings,
     pub(crate) protocol: Protocol,
@@ -101,7 +101,7 @@ pub(crate) struct Common<'a> {
 
 impl Server {
     /// # Errors
-    /// What is wrong with the URL.
+    /// A description of what is wrong with the URL.
     pub(crate) fn new(location: &Location, common: &Common<'_>) -> Result<Self, String> {
         let Location { url, weight, socket } = location;
         let nowhere = || "the URL of an upstream needs a host".to_owned();

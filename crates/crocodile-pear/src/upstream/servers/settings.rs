@@ -40,7 +40,7 @@ pub struct Settings {
     pub resolver: Option<Resolver>,
     /// How long each phase of a call may take.
     pub timeouts: Timeouts,
-    /// What its calls take along of the client's request.
+    /// The parts of the client's request that its calls take along.
     pub forward: Arc<Forward>,
     /// Whether header fields of its answers that point into it point to the gateway instead.
     pub rewrite: RewriteSpec,
@@ -67,7 +67,7 @@ pub struct Settings {
     pub balance: BalanceSpec,
     /// Active health checks; they run while [`Upstream::watch`](crate::upstream::Upstream::watch) is polled.
     pub health: Option<HealthSpec>,
-    /// What it takes over from the configuration before.
+    /// The state that it takes over from the configuration before.
     pub carry: Carry,
 }
 
@@ -117,7 +117,7 @@ impl Settings {
         }
     }
 
-    /// What these settings do to a call, as `explain` prints it.
+    /// The effects of these settings on a call, as `explain` prints them.
     pub(crate) fn outline(&self) -> Vec<String> {
         let by = || self.balance.by.word().replace('_', " ");
         let several = |count: usize| format!("{count} servers, {}", by());

@@ -65,7 +65,7 @@ impl FoundServers {
         })
     }
 
-    /// Those that were made of the records as they are.
+    /// The servers that were made of the records as they are.
     fn made(&self) -> Option<Arc<Servers>> {
         let current = self.made.load(Ordering::Acquire) == self.changes();
         current.then(|| self.now.load_full()).flatten()

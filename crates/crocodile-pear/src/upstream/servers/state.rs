@@ -32,7 +32,7 @@ pub struct ServerState {
     pub connect_failures: (u64, u64),
     /// Failed DNS lookups, and changes of the addresses.
     pub dns: (u64, u64),
-    /// What opening connections took.
+    /// The cost of opening connections.
     pub phases: Vec<PhaseTotal>,
 }
 

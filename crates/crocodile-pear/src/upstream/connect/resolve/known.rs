@@ -1,4 +1,4 @@
-//! What is known of a name.
+//! The known records of a name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -45,7 +45,7 @@ impl News {
     }
 }
 
-/// What is known of a name.
+/// The known records of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Known<T> {
     NotYet,
@@ -70,7 +70,7 @@ impl<T> Clone for Lookup<T> {
 }
 
 impl<T> Lookup<T> {
-    /// What is known now.
+    /// The records that are known now.
     pub(crate) fn now(&self) -> Option<Arc<[T]>> {
         match &*self.0.known.borrow() {
             Known::These(known) => Some(known.clone()),
@@ -78,7 +78,7 @@ impl<T> Lookup<T> {
         }
     }
 
-    /// What is known after the first lookup, or why nothing is.
+    /// The records that are known after the first lookup, or why there are none.
     pub(crate) async fn known(&self) -> Result<Arc<[T]>, Arc<str>> {
         // An error means that the thread has ended.
         let _ = self.0.known.clone().wait_for(|known| !matches!(known, Known::NotYet)).await;
@@ -102,7 +102,7 @@ impl<T> Lookup<T> {
     }
 }
 
-/// What becomes known of a name.
+/// The changes of a name's records.
 pub(crate) struct Changes<T>(watch::Receiver<Known<T>>);
 
 impl<T> Changes<T> {

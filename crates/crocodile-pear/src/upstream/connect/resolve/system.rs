@@ -36,7 +36,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// As the files are now. Without name servers, those of the system are asked.
+    /// The files as they are now. Without name servers, those of the system are asked.
     pub(super) fn read(servers: &[SocketAddr]) -> Self {
         let hosts = fs::read(HOSTS).map(|bytes| Hosts::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default();
         let (config, options, guessed) = match servers {
@@ -63,7 +63,7 @@ fn build(config: ResolverConfig, mut options: ResolverOpts) -> Result<TokioResol
     builder.build().map_err(|error| error.to_string())
 }
 
-/// As `resolv.conf` has it. Where it names no server, libc asks this machine, and so does this.
+/// The settings of `resolv.conf`. Where it names no server, libc asks this machine, and so does this.
 fn system() -> (ResolverConfig, ResolverOpts, bool) {
     #[cfg(not(target_vendor = "apple"))]
     let read = fs::read(CONFIG).ok().and_then(|bytes| hickory_resolver::system_conf::parse_resolv_conf(bytes).ok());
@@ -85,7 +85,7 @@ fn name_server(server: &SocketAddr) -> NameServerConfig {
     NameServerConfig::new(server.ip(), true, connections)
 }
 
-/// What differs when one of the files has been written or replaced.
+/// The marks of the files, which differ when one of them has been written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp([Option<FileStamp>; 2]);
 

@@ -71,7 +71,7 @@ async fn answer((request, mut respond): Called) -> Option<()> {
     send.send_data(Bytes::new(), true).ok()
 }
 
-/// One call, sent and read at once, as a call is; how many bytes came.
+/// Makes a call, sent and read at once, as a call is; returns how many bytes came.
 async fn call(slot: StreamSlot, size: usize, body: Pieces) -> usize {
     let mut request = Request::of_body(Box::pin(body));
     let head = http::Request::post(format!("http://h/{size}")).body(()).unwrap();
