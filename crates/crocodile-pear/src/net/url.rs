@@ -108,9 +108,7 @@ fn remedy(text: &str) -> String {
     if let Some((_, rest)) = text.split_once("{{") {
         // `{{ env "HOST" }}`, `{{ .Env.HOST }}`
         let mut words = rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
-        if let Some(name) =
-            words.find(|word| word.to_ascii_lowercase() != "env" && word.to_ascii_lowercase() != "values")
-        {
+        if let Some(name) = words.find(|word| !["env", "values"].iter().any(|other| word.eq_ignore_ascii_case(other))) {
             return format!("write `${{{}}}`", name.to_uppercase());
         }
     }
