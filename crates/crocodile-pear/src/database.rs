@@ -17,6 +17,7 @@ mod readers;
 mod rows;
 mod run;
 mod server;
+mod silence;
 mod spec;
 mod start;
 pub(crate) mod statement_record;
@@ -26,12 +27,14 @@ mod transaction;
 mod verify;
 mod wire;
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
 pub use self::address::{Address, Connected, DatabaseConnection, told};
-use self::failure::{Again, Failure, slow};
+use self::failure::{Again, Failure, away, slow, unknown};
 use self::pipelined_connection::{Lines, ReadPlace};
 use self::pool::{Bounds, Pool};
 pub use self::query::{Access, Query, writes};
@@ -41,7 +44,7 @@ use self::rows::Rows;
 pub use self::run::{Before, Run, Wanted};
 pub use self::server::ServerState;
 use self::server::{Guard, Server};
-pub use self::spec::{DatabaseSpec, Statements};
+pub use self::spec::{DatabaseBreaker, DatabaseSpec, Statements};
 pub use self::statement_record::StatementEnd;
 use self::statement_record::{Noted, Times};
 use crate::config::carried_state::{Carry, Reading};
@@ -51,6 +54,7 @@ use crate::config::spec::{Located, Mark, Secret, Timeout};
 use crate::error::{Error, Kind};
 use crate::message::answer::Answer;
 use crate::resilience::verdict::Verdict;
+use crate::runtime::deadline_timer::by;
 use crate::telemetry::histogram::Snapshot;
 use crate::telemetry::request_record::CallNote;
 
@@ -96,7 +100,7 @@ impl DatabaseSpec {
         let bounds =
             Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect, statements: self.statements };
         let guard = |mark: Mark| {
-            let rules = self.breaker.as_ref()?;
+            let rules = self.breaker.rules()?;
             Some(carry.part((mark, rules.explain())).state(|| Guard::new(rules)))
         };
         let part = |mark: Mark, access: Access| carry.part((mark, access, bounds));
@@ -202,9 +206,11 @@ impl Database {
             Timeout::Never => None,
         };
         let until = due.into_iter().chain(run.deadline).min();
-        let attempts = self.attempts(&run, timeout, (due, until));
+        let sent = AtomicBool::new(false);
+        let attempts = self.attempts(&run, timeout, (due, until), &sent);
+        let late = || Err(if sent.load(Relaxed) && !run.only_reads() { unknown() } else { slow() });
         let answer = match until {
-            Some(until) => tokio::time::timeout_at(until, attempts).await.unwrap_or_else(|_| Err(slow())),
+            Some(until) => by(until, attempts).await.unwrap_or_else(late),
             None => attempts.await,
         };
         answer.map_err(|error| error.of_upstream(self.name()))
@@ -216,6 +222,7 @@ impl Database {
         run: &Run,
         idle: Timeout,
         (due, until): (Option<Instant>, Option<Instant>),
+        sent: &AtomicBool,
     ) -> Result<Answer, Error> {
         // The replicas that have failed.
         let mut failed = 0;
@@ -232,14 +239,31 @@ impl Database {
             };
             // Alone where something has failed: others may be the reason.
             let lines = (attempt == 1 && run.may_share()).then_some(&*server.lines);
-            let place = match lines {
-                Some(lines) => lines.place(&server.pool, &run.query).await,
-                None => server.pool.lease().await.map(ReadPlace::Alone),
+            let mut silent = pin!(async {
+                match run.repeatable {
+                    true => server.silent().await,
+                    false => std::future::pending().await,
+                }
+            });
+            let (began, generation) = (Instant::now(), server.pool.generation());
+            let place = async {
+                match lines {
+                    Some(lines) => lines.place(&server.pool, &run.query).await,
+                    None => server.pool.lease().await.map(ReadPlace::Alone),
+                }
+            };
+            let place = tokio::select! {
+                biased;
+                place = place => place,
+                () = &mut silent => Err(away()),
             };
             let place = match place {
                 Ok(place) => place,
                 Err(error) => {
                     noted.end(StatementEnd::Failed(error.kind()));
+                    if error.kind() == Kind::Busy && server.pool.has_waited(began) {
+                        Box::pin(server.waited_in_vain(&mut tried)).await;
+                    }
                     tried.unconnected(&error);
                     if bit == 0 || error.kind() != Kind::Unavailable {
                         return Err(error);
@@ -253,20 +277,29 @@ impl Database {
             };
             noted.connected();
             tried.connected();
-            let failure = match attempt_on(place, run, lines, idle, noted, &mut moved).await {
-                Ok(answer) => {
-                    tried.ended(Some(Verdict::Success));
-                    server.back();
-                    return Ok(answer);
-                }
-                Err(failure) => failure,
+            sent.store(true, Relaxed);
+            let failure = tokio::select! {
+                biased;
+                done = attempt_on(place, run, lines, idle, noted, &mut moved) => match done {
+                    Ok(answer) => {
+                        tried.ended(Some(Verdict::Success));
+                        server.back();
+                        return Ok(answer);
+                    }
+                    Err(failure) => failure,
+                },
+                () = &mut silent => Failure::silent(),
             };
+            if failure.went == Some(Verdict::Success) {
+                server.hear();
+            }
             tried.ended(failure.went);
             if failure.renamed {
                 server.pool.meet_pooler();
             }
             let again = match failure.again {
                 Again::Never => false,
+                Again::Always if failure.only_reads => server.pool.renew(generation),
                 Again::Always | Again::Elsewhere => true,
                 Again::IfReading => run.repeatable,
             };

@@ -16,6 +16,7 @@ use crocodile_pear::error::{Error, Kind};
 use crocodile_pear::message::body::Body;
 use crocodile_pear::offload;
 use crocodile_pear::request::context::Scope;
+use crocodile_pear::runtime::deadline_timer::by;
 use crocodile_pear::spec;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -216,10 +217,10 @@ fn unfit(headers: &HeaderMap) -> Option<&'static str> {
 /// Reads the whole body.
 async fn collect(scope: &Scope, bound: usize) -> Result<Bytes, Error> {
     let Some(body) = scope.take_body() else { return Ok(Bytes::new()) };
-    let late = |_| Err(Error::new(Kind::BadRequest, "the request's body took longer than the request may"));
+    let late = || Err(Error::new(Kind::BadRequest, "the request's body took longer than the request may"));
     let read = match scope.deadline() {
         None => body.collect(bound).await,
-        Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(late),
+        Some(end) => by(end, body.collect(bound)).await.unwrap_or_else(late),
     };
     read.map_err(|error| match error.kind() {
         Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),

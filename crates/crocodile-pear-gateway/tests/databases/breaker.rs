@@ -97,3 +97,52 @@ fn what_the_database_refuses_does_not_open_the_breaker() {
     assert_eq!(client.get("/a").status, 200);
     assert_eq!(scene.metric("crocodile_pear_database_breaker_opened_total"), 0);
 }
+
+#[test]
+fn a_breaker_is_on_where_none_is_written() {
+    let Some(database) = Database::start() else { return };
+    // The only connection is in use, and nothing is timed out: only the silence of the server tells.
+    let slow = "  POST /slow:
+    pipeline:
+      - sql: { to: main, query: 'select pg_sleep($1)::text as a', values: [$body], one: true }
+  POST /a:
+    pipeline:
+      - sql: { to: main, query: select 1 as a, one: true }
+";
+    let scene = gateway("breaker_default", &database, ", connections: 1, wait: 200ms, timeout: never", slow);
+    let ask = |path: &str, body: &str| scene.client().ask("POST", path, &[], body);
+    std::thread::scope(|scope| {
+        let stuck = scope.spawn(|| ask("/slow", "2").status);
+        let in_use = "db_client_connection_count{database=\"main\",state=\"used\"}";
+        scene.until("it runs", || scene.metric(in_use) == 1);
+        database.signal("STOP");
+        scene.until("the breaker opens", || ask("/a", "").body.contains("circuit breaker"));
+        database.signal("CONT");
+        assert_eq!(stuck.join().unwrap(), 200);
+    });
+    scene.until("it serves again", || ask("/a", "").status == 200);
+}
+
+#[test]
+fn statements_that_take_long_do_not_open_the_breaker() {
+    let Some(database) = Database::start() else { return };
+    let slow = "  GET /a:
+    pipeline:
+      - sql: { to: main, query: 'select pg_sleep(2)::text as a', one: true }
+  GET /b:
+    pipeline:
+      - sql: { to: main, query: select 1 as a, one: true }
+";
+    let scene = gateway("breaker_slow", &database, ", connections: 1, wait: 100ms", slow);
+    assert_eq!(scene.client().get("/b").status, 200);
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| scene.client().get("/a").status);
+        scene.until("it runs", || scene.client().get("/b").status == 503 || long.is_finished());
+        for _ in 0..20 {
+            let reply = scene.client().get("/b");
+            assert!(reply.status == 200 || reply.body.contains("wait for a connection"), "{}", reply.body);
+        }
+        assert_eq!(long.join().unwrap(), 200);
+    });
+    assert_eq!(scene.metric("crocodile_pear_database_breaker_opened_total"), 0);
+}

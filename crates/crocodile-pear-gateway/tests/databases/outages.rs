@@ -74,3 +74,23 @@ fn a_restart_is_not_seen_by_who_reads() {
     // The connections of before are gone; whoever finds that out asks again.
     assert_eq!(client.get("/a").status, 200);
 }
+
+#[test]
+fn a_write_that_took_too_long_may_have_been_done() {
+    let Some(database) = Database::start() else { return };
+    let session = database.connect();
+    session.run("create table written (n int)").unwrap();
+    let endpoints = "  POST /a:
+    pipeline:
+      - sql: { to: main, query: 'insert into written values (1)', timeout: 200ms }
+  GET /a:
+    pipeline:
+      - sql: { to: main, query: 'select n from written', timeout: 200ms }
+";
+    let scene = gateway("late_write", &database, "", endpoints);
+    session.run("begin; lock table written").unwrap();
+    let (write, read) = (scene.client().ask("POST", "/a", &[], ""), scene.client().get("/a"));
+    assert_eq!((write.status, read.status), (504, 504));
+    assert!(write.body.contains("whether the statement was done is not known"), "{}", write.body);
+    assert!(!read.body.contains("not known"), "{}", read.body);
+}

@@ -164,3 +164,41 @@ endpoints:
     assert!(said.contains("a replica of the database cannot run this: column \"name\" does not exist"), "{said}");
     assert_eq!(said.matches("does not exist").count(), 1, "{said}");
 }
+
+#[test]
+fn a_replica_that_hangs_costs_no_read() {
+    let (Some(primary), Some(a), Some(b)) = (server("primary"), server("a"), server("b")) else { return };
+    let urls = format!("'{}', '{}'", a.url(), b.url());
+    // Without the others, a read would wait for longer than any test does.
+    let patient = "connect: 1h, wait: 1h, timeout: 1h, connections: 2, breaker: off";
+    let databases = format!("databases: {{ main: {{ url: '{}', replicas: [{urls}], {patient} }} }}\n", primary.url());
+    let scene = Scene::new("databases_replica_hangs", &(databases + ENDPOINTS));
+    let mut client = scene.client();
+    counted(&mut client, 10);
+    a.signal("STOP");
+    let after = counted(&mut client, 20);
+    assert!(!after.contains_key(&row("a")), "{after:?}");
+    scene.until("the log says so", || scene.count("the database server does not answer") > 0);
+    b.signal("STOP");
+    assert_eq!(counted(&mut client, 20).keys().collect::<Vec<_>>().last(), Some(&&row("primary")));
+    // A list is begun elsewhere, too.
+    assert_eq!(client.get("/list").body, format!("[{}]", row("primary")));
+    a.signal("CONT");
+    b.signal("CONT");
+    scene.until("it is found again", || scene.client().get("/read").body == row("a"));
+}
+
+#[test]
+fn a_slow_read_stays_where_it_is() {
+    let (Some(primary), Some(replica)) = (server("primary"), server("replica")) else { return };
+    let read = "endpoints:
+  GET /slow:
+    pipeline:
+      - sql: { to: main, query: 'select name, pg_sleep(1.5)::text as slept from here', one: true, read_only: true }
+";
+    let databases = format!("databases: {{ main: {{ url: '{}', replicas: ['{}'] }} }}\n", primary.url(), replica.url());
+    let scene = Scene::new("databases_slow_read", &(databases + read));
+    let body = scene.client().get("/slow").body;
+    assert!(body.contains("replica"), "{body}");
+    assert_eq!(scene.count("does not answer"), 0);
+}

@@ -54,3 +54,16 @@ fn several_addresses_share_the_calls_and_a_dead_one_costs_none() {
     let asked: Vec<u64> = servers.iter().map(|server| server.mood.asked()).collect();
     assert!(asked.iter().all(|asked| *asked > 300), "{asked:?}");
 }
+
+#[test]
+fn a_name_server_that_is_silent_from_the_start_is_the_reason_that_is_told() {
+    let (_servers, names, scene) = stage("silent_start", &["127.0.0.1"], &[]);
+    let answer = crate::scene::get(scene.address(), "/a");
+    assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
+    // The first line, not only some line: the server was never called.
+    let line = scene.gateway.logged("*cannot connect*").unwrap();
+    assert!(line.contains("DNS"), "{line}");
+    scene.gateway.logged("*WARN*DNS lookup failed*no address is known*").unwrap();
+    names.set(&["127.0.0.1"]);
+    until("it is found", || crate::scene::get(scene.address(), "/a").starts_with("HTTP/1.1 200"));
+}

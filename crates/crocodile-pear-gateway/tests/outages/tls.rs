@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rcgen::date_time_ymd;
-use rustls::ServerConfig;
 use rustls::version::{TLS12, TLS13};
+use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -16,6 +17,7 @@ use crate::stage::asked::Asked;
 use crate::stage::authority::{Authority, provider};
 use crate::stage::served::Served;
 use crate::stage::shop::answer;
+use crate::stage::until;
 
 /// An HTTP/1.1 server under TLS.
 struct Secure {
@@ -142,5 +144,40 @@ fn a_connection_that_is_closed_says_goodbye() {
         assert!(get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
         crate::stage::until("a connection has ended", || !server.ends.lock().unwrap().is_empty());
         assert_eq!(*server.ends.lock().unwrap(), [true], "{version:?}");
+    }
+}
+
+/// A resumed session shows no certificate: it must not outlive the one that was checked.
+#[test]
+fn no_session_is_resumed_after_the_end_of_its_certificate() {
+    let (authority, files) = (Authority::new(), Files::new("sessions"));
+    let ca = files.write("ca.pem", authority.pem());
+    for version in [&TLS12, &TLS13] {
+        let soon = |params: &mut rcgen::CertificateParams| {
+            params.not_after = (std::time::SystemTime::now() + std::time::Duration::from_secs(4)).into();
+        };
+        let config = authority.sign_with(&["127.0.0.1"], soon).server(&[version]);
+        let resumed = Arc::new(AtomicUsize::new(0));
+        let counted = resumed.clone();
+        // Each connection has one request.
+        let served = Served::secured(config, move |stream: TlsStream<TcpStream>| {
+            if stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            async move {
+                let mut stream = BufReader::new(stream);
+                if let Ok(Some(_)) = Asked::receive(&mut stream).await {
+                    stream.write_all(&answer(200, "connection: close\r\n", "ok")).await?;
+                    stream.shutdown().await?;
+                }
+                std::io::Result::Ok(())
+            }
+        });
+        let upstream = format!("{{ url: 'https://{}', tls: {{ ca: '{ca}' }} }}", served.address);
+        let scene = Scene::new(&format!("tls_sessions_{version:?}").replace(['.', ' '], "_"), &upstream);
+        assert!(get(scene.address(), "/a").starts_with("HTTP/1.1 200"));
+        until("the certificate ends", || get(scene.address(), "/a").starts_with("HTTP/1.1 502"));
+        scene.gateway.logged("*cannot connect*expired*").unwrap();
+        assert!(resumed.load(Ordering::SeqCst) > 0, "{version:?}: no session was resumed before");
     }
 }

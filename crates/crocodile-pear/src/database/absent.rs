@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use self::query::{Access, Query, writes};
 pub use self::run::{Before, Run, Wanted};
-pub use self::spec::{DatabaseSpec, Statements};
+pub use self::spec::{DatabaseBreaker, DatabaseSpec, Statements};
 use crate::config::carried_state::Carry;
 use crate::config::files::Files;
 use crate::config::problem::Problems;

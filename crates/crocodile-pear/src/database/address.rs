@@ -193,6 +193,15 @@ impl Address {
         Ok(Carrier::Secure(Box::new(stream)))
     }
 
+    /// Asks the host that answered last whether it has TLS: any server answers that, before it looks at anything else.
+    pub(super) async fn greet(&self) -> std::io::Result<()> {
+        let host = self.last.load(Relaxed) % self.config.get_hosts().len();
+        if self.config.get_ssl_negotiation() == SslNegotiation::Direct {
+            return self.open(host).await.map(drop);
+        }
+        asks_for_tls(&mut self.place(host).0.open().await?).await.map(drop)
+    }
+
     /// Where a host is, and its name.
     fn place(&self, host: usize) -> (Place, String) {
         let ports = self.config.get_ports();

@@ -25,6 +25,8 @@ pub(super) struct Failure {
     /// Whether the server does not know a statement that was prepared on this connection, or knows another: a pooler
     /// gives the connection to others.
     pub(super) renamed: bool,
+    /// Whether the server does not accept writes: another connection may find the one that does.
+    pub(super) only_reads: bool,
 }
 
 /// Whether a statement that failed may be run again.
@@ -63,6 +65,11 @@ pub(super) fn slow() -> Error {
     Error::new(Kind::Timeout, "the database took too long")
 }
 
+/// The same, for a statement that may change something and was sent.
+pub(super) fn unknown() -> Error {
+    Error::new(Kind::Timeout, "the database took too long; whether the statement was done is not known")
+}
+
 /// The statements before it on a shared connection take too long: it is run elsewhere.
 pub(super) fn stuck() -> Error {
     Error::new(Kind::Timeout, "other statements before it took too long")
@@ -84,7 +91,7 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
 impl Failure {
     /// A failure that a second run would repeat.
     pub(super) fn lasting(error: Error) -> Self {
-        Failure { error, again: Again::Never, broken: false, went: None, renamed: false }
+        Failure { error, again: Again::Never, broken: false, went: None, renamed: false, only_reads: false }
     }
 
     /// The same for what the server has answered.
@@ -95,6 +102,11 @@ impl Failure {
     /// A statement that has not failed, and runs elsewhere.
     pub(super) fn elsewhere(error: Error) -> Self {
         Failure { again: Again::Elsewhere, ..Failure::lasting(error) }
+    }
+
+    /// The server answers nothing: a read runs elsewhere.
+    pub(super) fn silent() -> Self {
+        Failure { again: Again::Always, broken: true, went: Some(Verdict::Failure), ..Failure::lasting(away()) }
     }
 
     /// Translates an error of the client library. What the operator must correct is logged.
@@ -108,7 +120,7 @@ impl Failure {
                 again: Again::IfReading,
                 broken: true,
                 went: Some(Verdict::Failure),
-                renamed: false,
+                ..Failure::lasting(garbled())
             };
         };
         let failure = match *code {
@@ -131,7 +143,7 @@ impl Failure {
         let again = |error| Failure { again: Again::Always, ..Failure::answered(error) };
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
-            Failure { error, again, broken: true, went: Some(Verdict::Failure), renamed: false }
+            Failure { again, broken: true, went: Some(Verdict::Failure), ..Failure::lasting(error) }
         };
         let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
         match *code {
@@ -155,8 +167,10 @@ impl Failure {
                 lasting(Error::new(Kind::Busy, "another transaction took too long").after(SOON))
             }
             SqlState::QUERY_CANCELED => Failure { went: Some(Verdict::Failure), ..lasting(slow()) },
-            // A replica that this was promoted to, or no longer is: another connection may find the right server.
-            SqlState::READ_ONLY_SQL_TRANSACTION => Failure { went: Some(Verdict::Success), ..broken(Again::Always) },
+            // A primary that is one no longer.
+            SqlState::READ_ONLY_SQL_TRANSACTION => {
+                Failure { broken: false, only_reads: true, went: Some(Verdict::Success), ..broken(Again::Always) }
+            }
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE => bad("a number is out of range"),
             SqlState::STRING_DATA_RIGHT_TRUNCATION => bad("a text is too long"),
             SqlState::DATETIME_FIELD_OVERFLOW | SqlState::INVALID_DATETIME_FORMAT => {

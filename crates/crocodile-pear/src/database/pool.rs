@@ -2,7 +2,7 @@
 //! next. A connection lives on the core that opened it; another core uses it when it has none of its own and may open none.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ use crate::telemetry::log_limiter::LogLimiter;
 
 /// How long no further connection is tried after one that failed: a server that comes back is not met by a storm.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often connections are opened anew to find the server that accepts writes: each statement would open some.
+const RENEW: Duration = Duration::from_secs(1);
 
 /// A statement of another core is served first if it has waited more than twice as long, and this longer: to hand a connection to
 /// another core costs both of them.
@@ -53,6 +56,11 @@ pub(super) struct Pool {
     /// How many wait, and how many of these cannot share a connection: read without the lock.
     waiting: AtomicUsize,
     waiting_alone: AtomicUsize,
+    /// Attempts to connect that have failed.
+    failed: AtomicU64,
+    /// Connections of before the last change of this are not used again, and how often it may change.
+    generation: AtomicU32,
+    renewed: LogLimiter,
     /// Whether a pooler was met: connections with names are not used again.
     pooled: AtomicBool,
     /// Whether no configuration has it any more: no connection is used again.
@@ -93,6 +101,8 @@ struct Link {
     host: u16,
     /// Whether its statements have names.
     named: bool,
+    /// That of the pool when it was opened.
+    generation: u32,
     /// By the place of a statement, with its number.
     prepared: Vec<Option<(u64, Arc<Prepared>)>>,
 }
@@ -149,6 +159,9 @@ impl Pool {
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
             waiting_alone: AtomicUsize::new(0),
+            failed: AtomicU64::new(0),
+            generation: AtomicU32::new(0),
+            renewed: LogLimiter::every(RENEW),
             pooled: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             logged: LogLimiter::default(),
@@ -274,6 +287,16 @@ impl Pool {
         Ok(taken)
     }
 
+    /// Attempts to connect that have failed.
+    pub(super) fn attempts_failed(&self) -> u64 {
+        self.failed.load(Relaxed)
+    }
+
+    /// Whether a statement that began then has waited for as long as one may.
+    pub(super) fn has_waited(&self, began: Instant) -> bool {
+        began.elapsed() >= self.bounds.wait
+    }
+
     /// Whether there is no connection at all.
     pub(super) fn has_none(&self) -> bool {
         self.lock().live == 0
@@ -308,6 +331,7 @@ impl Pool {
             }
             Err(reason) => reason,
         };
+        self.failed.fetch_add(1, Relaxed);
         let mut state = self.lock();
         state.pause = Some(Instant::now() + PAUSE);
         // Those of other cores too: otherwise statements would wait for them without end.
@@ -322,6 +346,7 @@ impl Pool {
     }
 
     async fn connect(&self, core: usize) -> Result<Link, String> {
+        let generation = self.generation.load(Relaxed);
         let Connected { client, connection, pooled, naming, host } = self.address.connect(self.bounds.connect).await?;
         tokio::spawn(async move {
             // The statements on it get the reason.
@@ -348,7 +373,7 @@ impl Pool {
         }
         let named = named && !each;
         let (core, host) = (core as u16, host as u16);
-        Ok(Link { client, core, host, named, prepared: Vec::new() })
+        Ok(Link { client, core, host, named, generation, prepared: Vec::new() })
     }
 
     /// How statements are sent, as written.
@@ -390,6 +415,26 @@ impl Pool {
         self.pooled.load(Relaxed)
     }
 
+    /// Changes when all connections are opened anew.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
+    }
+
+    /// The server is not the one that it was: all connections are opened anew, unless that was just done. Returns
+    /// whether they are, or were since this generation.
+    pub(super) fn renew(&self, known: u32) -> bool {
+        if self.generation() != known {
+            return true;
+        }
+        let renews = self.renewed.allows();
+        if renews {
+            self.generation.fetch_add(1, Relaxed);
+            let idle = self.lock().take_idle(|_| true);
+            drop(idle);
+        }
+        renews
+    }
+
     /// The configuration that serves does not have it: connections are closed when nothing runs on them.
     pub(super) fn retire(&self) {
         self.retired.store(true, Relaxed);
@@ -399,7 +444,7 @@ impl Pool {
 
     /// Whether a connection is not used again: nobody will, or its statements have names.
     fn is_past(&self, link: &Link) -> bool {
-        if self.retired.load(Relaxed) {
+        if self.retired.load(Relaxed) || link.generation != self.generation.load(Relaxed) {
             return true;
         }
         link.named && self.bounds.statements == Statements::Auto && self.pooled.load(Relaxed)

@@ -54,6 +54,11 @@ pub struct Before {
 }
 
 impl Run {
+    /// Whether it certainly changes nothing.
+    pub(super) fn only_reads(&self) -> bool {
+        self.query.only_reads() && self.before.iter().all(|before| before.query.only_reads())
+    }
+
     /// Whether it may share a connection: it can be run again elsewhere, and all that it gives is taken at once.
     pub(super) fn may_share(&self) -> bool {
         self.repeatable && self.wanted == Wanted::One && self.before.is_empty()

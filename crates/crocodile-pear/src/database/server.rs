@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::failure::{away, open};
 use super::pipelined_connection::Lines;
 use super::pool::Pool;
+use super::silence::Silence;
 use crate::config::carried_state::Carry;
 use crate::error::{Error, Kind};
 use crate::resilience::breaker::{Breaker, BreakerSpec};
@@ -23,6 +24,7 @@ pub(super) struct Server {
     breaker: Option<Arc<Guard>>,
     /// Only of a replica: after it was away, others are asked for a moment.
     rest: Option<Arc<Outage>>,
+    silence: Arc<Silence>,
 }
 
 /// A breaker, and the statements that it has refused.
@@ -65,7 +67,8 @@ impl Guard {
 impl Server {
     /// A server whose connections are those of the configuration before, where nothing of it has changed.
     pub(super) fn new(pool: impl FnOnce() -> Pool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
-        Server { pool: carry.state(pool), lines: carry.state(Lines::default), breaker, rest: None }
+        let (pool, lines, silence) = (carry.state(pool), carry.state(Lines::default), carry.state(Silence::default));
+        Server { pool, lines, breaker, rest: None, silence }
     }
 
     pub(super) fn replica(pool: impl FnOnce() -> Pool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
@@ -95,7 +98,10 @@ impl Server {
         let Some(guard) = &self.breaker else { return Ok(Tried(None)) };
         let breaker = &guard.breaker;
         match trial(breaker.admit()) {
-            Some(trial) => Ok(Tried(Some(Watch { server: self, breaker, trial, until, connected: false }))),
+            Some(trial) => {
+                let attempts = self.pool.attempts_failed();
+                Ok(Tried(Some(Watch { server: self, breaker, trial, until, attempts, connected: false })))
+            }
             None => Err(open(breaker.left())),
         }
     }
@@ -112,8 +118,31 @@ impl Server {
         self.rest.iter().for_each(|rest| rest.begin(REST));
     }
 
+    /// Ends once a replica is silent; never for a server that has no other beside it.
+    pub(super) async fn silent(&self) {
+        match &self.rest {
+            Some(rest) => self.silence.found(&self.pool, rest.lasts()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A statement was answered, if only with an error.
+    pub(super) fn hear(&self) {
+        if self.rest.is_some() {
+            self.silence.hear();
+        }
+    }
+
+    /// A statement waited for a connection in vain: with a breaker, that counts if the server answers nothing at all.
+    pub(super) async fn waited_in_vain(&self, tried: &mut Tried<'_>) {
+        if self.breaker.is_some() && self.silence.greet(&self.pool).await {
+            tried.ended(Some(Verdict::Failure));
+        }
+    }
+
     /// Notes that the server has answered.
     pub(super) fn back(&self) {
+        self.hear();
         if let Some(rest) = self.rest.as_ref().filter(|rest| rest.lasts()) {
             rest.end();
         }
@@ -128,6 +157,8 @@ struct Watch<'a> {
     breaker: &'a Breaker,
     trial: Trial,
     until: Option<Instant>,
+    /// How many attempts to connect had failed when it was let through.
+    attempts: u64,
     connected: bool,
 }
 
@@ -137,9 +168,13 @@ impl Tried<'_> {
         self.0.iter_mut().for_each(|watch| watch.connected = true);
     }
 
-    /// Notes that the statement got no connection: that is the server's fault only if the server is unreachable.
+    /// Notes that the statement got no connection: that is the server's fault only if the server is unreachable. A failed
+    /// attempt to connect counts once, not for the statements right after it, which try nothing: a server that restarts
+    /// would be left alone for too long.
     pub(super) fn unconnected(&mut self, error: &Error) {
-        self.ended((error.kind() == Kind::Unavailable).then_some(Verdict::Failure));
+        let tried = |watch: &Watch<'_>| watch.server.pool.attempts_failed() != watch.attempts;
+        let failed = error.kind() == Kind::Unavailable && self.0.as_ref().is_some_and(tried);
+        self.ended(failed.then_some(Verdict::Failure));
     }
 
     /// The run has ended; `None` if that means nothing for the server's health.

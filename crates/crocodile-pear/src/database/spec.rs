@@ -1,11 +1,13 @@
 //! A database, as it is written.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
+
+use serde_json::json;
 
 use crate::choice;
 use crate::config::problem::Problems;
-use crate::config::spec::{Located, Secret, Timeout, only};
+use crate::config::spec::{Decode, Definitions, Field, Json, Located, Node, Secret, Timeout, defaults, only};
 use crate::resilience::breaker::BreakerSpec;
 use crate::spec;
 
@@ -45,8 +47,9 @@ spec! {
         /// pause of the server between two rows, while the client waits. After a timeout the gateway asks the server
         /// to cancel the statement, and it fails with 504.
         pub timeout: Timeout = Timeout::After(Duration::from_secs(30)),
-        /// Circuit breaker: when a failing database gets no statements for a while. Off by default.
-        pub breaker: Option<BreakerSpec>,
+        /// Circuit breaker: when a failing database gets no statements for a while. On by default, with `open: 1s` and
+        /// `probes: 1`; `off` switches it off.
+        pub breaker: DatabaseBreaker = DatabaseBreaker::usual(),
     }
     short(short)
 }
@@ -60,6 +63,51 @@ choice! {
         Named = "named",
         /// Prepared where they run.
         Unnamed = "unnamed",
+    }
+}
+
+/// The circuit breaker of a database.
+#[derive(Clone, Debug)]
+pub enum DatabaseBreaker {
+    /// There is none.
+    Off,
+    /// With these rules.
+    On(BreakerSpec),
+}
+
+impl DatabaseBreaker {
+    /// The rules where none are written: a database that is there again is asked soon.
+    fn usual() -> Self {
+        DatabaseBreaker::On(BreakerSpec { open: Duration::from_secs(1), probes: NonZeroU32::MIN, ..defaults() })
+    }
+
+    /// The rules, if there is a breaker.
+    pub fn rules(&self) -> Option<&BreakerSpec> {
+        match self {
+            DatabaseBreaker::Off => None,
+            DatabaseBreaker::On(rules) => Some(rules),
+        }
+    }
+}
+
+impl Decode for DatabaseBreaker {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        match node.as_text().as_ref().map(Located::as_str) {
+            Some("off" | "false") => Some(DatabaseBreaker::Off),
+            Some("on" | "true") => Some(DatabaseBreaker::usual()),
+            Some(_) => {
+                node.wrong("`on`, `off` or a map", "write `breaker: off`, or `breaker: { failures: 5 }`", problems)
+            }
+            None => BreakerSpec::decode(node, problems).map(DatabaseBreaker::On),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        json!({"anyOf": [{"enum": ["on", "off", true, false]}, BreakerSpec::schema(definitions)]})
+    }
+
+    fn fields() -> Vec<Field> {
+        BreakerSpec::fields()
     }
 }
 

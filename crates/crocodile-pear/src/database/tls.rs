@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -29,6 +30,8 @@ impl Tls {
     }
 
     fn of(mut config: ClientConfig) -> Self {
+        // Connections are kept for long, and a whole handshake looks at the certificate.
+        config.resumption = Resumption::disabled();
         // A server that begins with TLS at once (`sslnegotiation=direct`) insists on it.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Tls(Arc::new(config).into())

@@ -1,5 +1,6 @@
 //! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
+mod sessions;
 mod spec;
 mod trust;
 mod verifier;
@@ -17,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use self::sessions::Sessions;
 use self::spec::{Part, Unfit};
 pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
 use self::trust::{Trust, UnknownIssuer};
@@ -43,8 +45,8 @@ impl TlsSpec {
     pub fn client(&self, host: &str, files: Files<'_>, problems: &mut Problems) -> Option<TlsClient> {
         let settings = self.compile(host, files, problems)?;
         // `compile` has tried it.
-        let Tls { connector, name, .. } = Tls::new(&settings, host, &[]).ok()?;
-        Some(TlsClient { connector, name, settings })
+        let Tls { connector, name, sessions, .. } = Tls::new(&settings, host, &[]).ok()?;
+        Some(TlsClient { connector, name, sessions, settings })
     }
 }
 
@@ -53,6 +55,7 @@ impl TlsSpec {
 pub struct TlsClient {
     connector: TlsConnector,
     name: ServerName<'static>,
+    sessions: Arc<Sessions>,
     settings: TlsSettings,
 }
 
@@ -68,7 +71,9 @@ impl TlsClient {
     /// # Errors
     /// The errors of the socket, and the reason why the server is not trusted.
     pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
-        self.connector.connect(self.name.clone(), stream).await
+        let stream = self.connector.connect(self.name.clone(), stream).await?;
+        self.sessions.note(stream.get_ref().1);
+        Ok(stream)
     }
 }
 
@@ -78,6 +83,7 @@ pub(crate) struct Tls {
     /// For connections that must use HTTP/1.1, whatever the server offers.
     http1: TlsConnector,
     name: ServerName<'static>,
+    sessions: Arc<Sessions>,
 }
 
 /// A TLS connection; it sends `close_notify` when it is dropped.
@@ -160,7 +166,8 @@ impl Tls {
         let name = ServerName::try_from(bare.to_owned()).map_err(|_| Part::Name.unfit("this is not a server name"))?;
         let mut config = config(settings)?;
         config.alpn_protocols = offers.iter().map(|name| name.to_vec()).collect();
-        config.resumption = Resumption::in_memory_sessions(TICKETS);
+        let sessions = Arc::new(Sessions::new(TICKETS));
+        config.resumption = Resumption::store(sessions.clone());
         let connector: TlsConnector = Arc::new(config.clone()).into();
         let http1 = match offers {
             [_, _, ..] => {
@@ -169,7 +176,7 @@ impl Tls {
             }
             _ => connector.clone(),
         };
-        Ok(Tls { connector, http1, name })
+        Ok(Tls { connector, http1, name, sessions })
     }
 
     /// Makes the handshake.
@@ -189,6 +196,7 @@ impl Tls {
             // Names and dates are for operators only.
             ConnectFault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}"))
         })?;
+        self.sessions.note(stream.get_ref().1);
         Ok(Box::new(Stream { stream, broken: false }))
     }
 }

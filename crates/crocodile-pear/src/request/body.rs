@@ -9,6 +9,7 @@ use crate::format;
 use crate::jq::Data;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
+use crate::runtime::deadline_timer::by;
 
 impl Scope {
     /// Reads the client's body whole, at most `bound` bytes, for `$body`; the bytes stay there for a call that sends them on.
@@ -76,7 +77,7 @@ impl Scope {
         let whole = async {
             match self.deadline() {
                 None => body.collect(bound).await,
-                Some(end) => tokio::time::timeout_at(end, body.collect(bound)).await.unwrap_or_else(|_| Err(late())),
+                Some(end) => by(end, body.collect(bound)).await.unwrap_or_else(|| Err(late())),
             }
         };
         whole.await.map_err(|error| match error.kind() {

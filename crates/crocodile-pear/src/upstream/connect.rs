@@ -26,6 +26,7 @@ use crate::error::{Error, Kind};
 use crate::net::connect_error::ConnectFault;
 use crate::net::protocol::Offer;
 use crate::net::tls::Tls;
+use crate::runtime::deadline_timer::within;
 use crate::runtime::socket::Socket;
 use crate::telemetry::request_record::Opening;
 use connect_limit::Burst;
@@ -160,8 +161,12 @@ impl Connector {
         let connected = match limit {
             Timeout::Never => self.reach(offer, limit).await,
             Timeout::After(time) => {
-                let late = |_| ConnectFault::new(Kind::Timeout, LATE, format!("no connection within {time:?}"));
-                tokio::time::timeout(time, self.reach(offer, limit)).await.map_err(late).flatten()
+                let late = || match self.name().filter(|name| name.why_unknown().is_some()) {
+                    // The name server is the reason, not the server.
+                    Some(name) => name.late(time),
+                    None => ConnectFault::new(Kind::Timeout, LATE, format!("no connection within {time:?}")),
+                };
+                within(time, self.reach(offer, limit)).await.unwrap_or_else(|| Err(late()))
             }
         };
         match connected {

@@ -355,6 +355,18 @@ impl Upstream {
         self.each_server(ServerState::of).into_iter()
     }
 
+    /// The host names of its servers that have no address, each with the reason. Names that nobody has called yet begin
+    /// to be looked up.
+    pub fn unresolved(&self) -> Vec<(Box<str>, Arc<str>)> {
+        let service = self.caller.service().and_then(FoundServers::unknown);
+        let service = service.map(|(name, why)| (name.into(), why));
+        let names = self.each_server(|server| {
+            let name = server.pool.connector.name()?;
+            Some((name.text().into(), name.why_unknown()?))
+        });
+        service.into_iter().chain(names.into_iter().flatten()).collect()
+    }
+
     /// How long the calls to each server took, by how they ended; nothing, for the ends that are counted together.
     pub fn times(&self) -> impl Iterator<Item = (Arc<str>, Option<CallEnd>, Snapshot)> {
         let times = self.each_server(|server| {

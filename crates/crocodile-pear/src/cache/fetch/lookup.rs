@@ -26,6 +26,7 @@ use crate::error::{Error, Kind};
 use crate::http::date::Moment;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
+use crate::runtime::deadline_timer::by;
 
 /// So often a request waits for a fetch of others, where purges make what they got too old for it.
 const ROUNDS: usize = 3;
@@ -268,9 +269,9 @@ impl Cache {
         };
         let due = since + self.silence.patience();
         let due = deadline.map_or(due, |deadline| deadline.min(due));
-        match tokio::time::timeout_at(due, &mut receiver).await {
-            Ok(landing) => Ok(Ok(landing.unwrap_or(CoalescedOutcome::Alone))),
-            Err(_) => {
+        match by(due, &mut receiver).await {
+            Some(landing) => Ok(Ok(landing.unwrap_or(CoalescedOutcome::Alone))),
+            None => {
                 self.silence.fails();
                 // Somebody waits for it, so that it is not given up.
                 tokio::spawn(receiver);
@@ -352,8 +353,8 @@ async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -
     match deadline {
         None => Ok(future.await),
         Some(deadline) => {
-            let late = |_| Error::new(Kind::Timeout, "the answer was not there in time");
-            tokio::time::timeout_at(deadline, future).await.map_err(late)
+            let late = || Error::new(Kind::Timeout, "the answer was not there in time");
+            by(deadline, future).await.ok_or_else(late)
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Bodies of unknown length that are read before a call, because its server reads nothing without a length.
 
-use tokio::time::timeout_at;
-
 use super::Call;
 use crate::error::{Error, Kind};
 use crate::message::body::Body;
+use crate::runtime::deadline_timer::by;
 
 /// Whether the body of this call has no length. A value of a step gets one when it is written.
 pub(crate) fn applies(call: &Call) -> bool {
@@ -19,7 +18,7 @@ pub(crate) async fn measure(mut call: Box<Call>, bound: usize) -> Result<Box<Cal
     let body = call.body.take().unwrap_or_else(Body::empty).collect(bound);
     let collected = match call.deadline {
         None => body.await,
-        Some(deadline) => timeout_at(deadline, body).await.unwrap_or_else(|_| {
+        Some(deadline) => by(deadline, body).await.unwrap_or_else(|| {
             Err(Error::new(Kind::SlowBody, "the request's body was not complete within the time of the request"))
         }),
     };

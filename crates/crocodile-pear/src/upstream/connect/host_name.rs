@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 
@@ -12,6 +13,7 @@ use super::resolve::{Lookup, News, Resolver};
 use crate::config::spec::Timeout;
 use crate::error::Kind;
 use crate::net::connect_error::ConnectFault;
+use crate::runtime::deadline_timer::within;
 
 /// A name and its port.
 pub(crate) struct Name {
@@ -65,12 +67,25 @@ impl Name {
         let known = self.follow().known();
         let known = match limit {
             Timeout::Never => known.await,
-            Timeout::After(limit) => tokio::time::timeout(limit, known).await.map_err(|_| {
-                let why = format!("DNS: no answer for {} within {limit:?}", self.name);
-                ConnectFault::new(Kind::Timeout, LATE, why)
-            })?,
+            Timeout::After(limit) => within(limit, known).await.ok_or_else(|| self.late(limit))?,
         };
         known.map_err(|reason| self.unknown(&reason))
+    }
+
+    /// DNS has not answered within a time.
+    pub(crate) fn late(&self, time: Duration) -> ConnectFault {
+        let why = format!("DNS: no answer for {} within {time:?}", self.name);
+        ConnectFault::new(Kind::Timeout, LATE, why)
+    }
+
+    /// Why no address is known, if none is.
+    pub(crate) fn why_unknown(&self) -> Option<Arc<str>> {
+        self.follow().why_unknown()
+    }
+
+    /// The name.
+    pub(crate) fn text(&self) -> &str {
+        &self.name
     }
 
     fn unknown(&self, reason: &str) -> ConnectFault {

@@ -19,7 +19,7 @@ use super::io::Io;
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::net::protocol::Protocol;
-use crate::runtime::deadline_timer::Alarm;
+use crate::runtime::deadline_timer::{self, Alarm};
 use crate::runtime::descriptors;
 use crate::runtime::thread_id::{self, THREADS};
 use crate::telemetry::request_record::Opening;
@@ -377,6 +377,6 @@ pub(crate) fn full() -> Error {
 pub(crate) async fn within<T>(limit: Timeout, future: impl Future<Output = T>) -> Option<T> {
     match limit {
         Timeout::Never => Some(future.await),
-        Timeout::After(limit) => tokio::time::timeout(limit, future).await.ok(),
+        Timeout::After(limit) => deadline_timer::within(limit, future).await,
     }
 }

@@ -57,6 +57,11 @@ impl FoundServers {
         self.news().map_or((0, 0), |news| (news.failures(), news.changes().into()))
     }
 
+    /// The name of the service, and why none of its servers is known, if none is.
+    pub(crate) fn unknown(&self) -> Option<(&str, Arc<str>)> {
+        Some((&self.service.0, self.lookup().why_unknown()?))
+    }
+
     /// The servers; nothing, before the records were looked up.
     pub(crate) fn now(&self) -> Option<Arc<Servers>> {
         self.made().or_else(|| {

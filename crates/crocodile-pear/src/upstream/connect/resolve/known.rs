@@ -78,6 +78,16 @@ impl<T> Lookup<T> {
         }
     }
 
+    /// Why nothing is known, if nothing is.
+    pub(crate) fn why_unknown(&self) -> Option<Arc<str>> {
+        match &*self.0.known.borrow() {
+            Known::These(known) if known.is_empty() => Some("it has no address".into()),
+            Known::These(_) => None,
+            Known::Nothing(reason) => Some(reason.clone()),
+            Known::NotYet => Some("DNS has not answered yet".into()),
+        }
+    }
+
     /// The records that are known after the first lookup, or why there are none.
     pub(crate) async fn known(&self) -> Result<Arc<[T]>, Arc<str>> {
         // An error means that the thread has ended.
