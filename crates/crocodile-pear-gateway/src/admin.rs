@@ -24,8 +24,9 @@ use self::guard::Guard;
 use self::watch::Watchers;
 use crate::gateway::live::Live;
 use crate::http::response;
-use crate::listeners::admin_spec::AdminSpec;
+use crate::listeners::admin_spec::{AdminSpec, Readiness};
 use crate::net::address::Address;
+use crate::runtime::threads::unavailable;
 use crate::server::{
     self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply,
     Settings, Shutdown,
@@ -72,7 +73,7 @@ pub fn begin(
     let address = listeners.add(address, Mode::default(), Arc::default())?;
     tracing::info!("health and metrics on http://{address}");
     let bound = address.clone();
-    let guard = Arc::new(Guard::new(spec));
+    let (guard, readiness) = (Arc::new(Guard::new(spec)), spec.ready);
     let watchers = Arc::new(Watchers::default());
     let desk = Arc::new(Desk::new()?);
     let shutdown = Shutdown::default();
@@ -85,13 +86,16 @@ pub fn begin(
             guard: guard.clone(),
             watchers: watchers.clone(),
             desk: desk.clone(),
+            readiness,
             limiters: Arc::default(),
         };
         if let Err(error) = server::serve(listeners, &settings, &ended, admin) {
             tracing::error!(%error, "health and metrics cannot be served");
         }
     };
-    Ok(Serving { address: bound, shutdown, thread: thread::Builder::new().name("admin".into()).spawn(serve)? })
+    let thread = thread::Builder::new().name("admin".into()).spawn(serve);
+    let thread = thread.map_err(|error| unavailable("admin", &error))?;
+    Ok(Serving { address: bound, shutdown, thread })
 }
 
 /// More connections than operators and their tools have. One more closes the one that is idle longest, so that whoever asks
@@ -110,6 +114,7 @@ struct Admin {
     guard: Arc<Guard>,
     watchers: Arc<Watchers>,
     desk: Arc<Desk>,
+    readiness: Readiness,
     limiters: Arc<Limiters>,
 }
 
@@ -182,7 +187,7 @@ impl Admin {
                 *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
                 response
             }
-            "/ready" => text("text/plain; charset=utf-8", "ready\n".to_owned()),
+            "/ready" => self.ready(&request),
             "/health" => text("text/plain; charset=utf-8", "ok\n".to_owned()),
             "/events" => self.watchers.follow(&self.live),
             "/cache/purge" => {
@@ -198,6 +203,25 @@ impl Admin {
             }
         };
         response.into()
+    }
+
+    /// Whether it is ready; names are only for those who may use the listener.
+    fn ready(&self, request: &ClientRequest) -> Response<Body> {
+        let missing = match self.readiness {
+            Readiness::Serving => Vec::new(),
+            Readiness::Names => self.live.current().unresolved(),
+        };
+        if missing.is_empty() {
+            return text("text/plain; charset=utf-8", "ready\n".to_owned());
+        }
+        let knows = self.guard.refuse(&request.method, request.headers.map()).is_none();
+        let lines = missing.iter().filter(|_| knows).map(|(upstream, name, why)| {
+            let why = why.replace(['\r', '\n'], " ");
+            format!("no address is known for {name} of the upstream {upstream}: {why}\n")
+        });
+        let mut response = text("text/plain; charset=utf-8", format!("not ready\n{}", lines.collect::<String>()));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response
     }
 
     /// Makes a page; health and readiness wait for none.

@@ -57,7 +57,7 @@ use crate::listeners::spec::{Listening, check_folder};
 use crate::net::cidr::Ipv6Prefix;
 use crate::server::{BodyPace, ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
 use crate::shared::persistent::Lasting;
-use crate::shared::redis_tier::{MEMORY, Store};
+use crate::shared::redis_tier::{self, Store};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
 
@@ -237,7 +237,7 @@ impl Gateway {
         let broken = Broken { upstreams: &broken, databases: &unusable };
         let store = document.store.as_ref().map(|store| store.compile(given.files, given.lasting, problems));
         sound &= !matches!(store, Some(None));
-        let memory = document.store.as_ref().map_or(MEMORY, |store| store.memory.value).bytes();
+        let memory = redis_tier::memory(document.store.as_ref()).bytes();
         let store = store.flatten().flatten();
         let traces = document.traces.as_ref().map(|traces| {
             let reading = Reading::new(given.files);
@@ -594,6 +594,15 @@ impl Gateway {
     /// The DNS resolver; `None` for the system's.
     pub fn resolver(&self) -> Option<&Resolver> {
         self.resolver.as_ref()
+    }
+
+    /// Host names without an address, each with its upstream and the reason.
+    pub fn unresolved(&self) -> Vec<(String, Box<str>, Arc<str>)> {
+        let of = |(name, upstream): (&String, &Arc<Upstream>)| {
+            let name = name.clone();
+            upstream.unresolved().into_iter().map(move |(host, why)| (name.clone(), host, why))
+        };
+        self.called.iter().flat_map(of).collect()
     }
 
     /// The upstreams that have servers, by name.

@@ -11,6 +11,7 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::response;
+use crate::runtime::threads::unavailable;
 
 /// So many pages are made, or read by their clients, at the same time.
 const PAGES: usize = 8;
@@ -33,7 +34,10 @@ impl Desk {
     /// If it cannot be started.
     pub fn new() -> io::Result<Self> {
         let (work, orders) = sync_channel::<Work>(PAGES);
-        thread::Builder::new().name("admin-pages".into()).spawn(move || orders.into_iter().for_each(|work| work()))?;
+        thread::Builder::new()
+            .name("admin-pages".into())
+            .spawn(move || orders.into_iter().for_each(|work| work()))
+            .map_err(|error| unavailable("admin-pages", &error))?;
         Ok(Desk { work, pages: Arc::new(Semaphore::new(PAGES)) })
     }
 

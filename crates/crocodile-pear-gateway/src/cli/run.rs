@@ -28,8 +28,11 @@ use crate::listeners::certificate_watch::{self, Certificates};
 use crate::listeners::spec::Listening;
 use crate::net::address::{self, Address};
 use crate::observe::log::{self, LogFormat};
-use crate::runtime::helper_threads;
+use crate::runtime::threads::unavailable;
+use crate::runtime::{helper_threads, memory_limit};
 use crate::server::{self, Handover, Listeners, Settings, Shutdown};
+use crate::shared::redis_tier;
+use crate::telemetry::metrics::CutOff;
 
 #[derive(Args)]
 pub struct Run {
@@ -166,6 +169,7 @@ fn try_serve(
     }
     tracing::debug!(limit = descriptors, "file descriptors for connections of clients and for their calls");
     helper_threads::apply(document.thread_pool.as_ref());
+    tell_memory(document);
     log::flush();
     handover.ready().map_err(|error| format!("the process before this one has ended: {error}"))?;
     started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
@@ -177,11 +181,37 @@ fn try_serve(
     live.current().lasting().analytics.close();
     live.current().flush(FLUSH);
     served?;
-    match lost() {
-        0 => tracing::info!("stopped"),
-        lost => tracing::warn!("stopped; detached calls that had not ended: {lost}"),
+    let cut_off = live.current().metrics().cut_off();
+    match (cut_off, lost()) {
+        (CutOff { requests: 0, answers: 0 }, 0) => tracing::info!("stopped"),
+        (CutOff { requests, answers }, lost) => tracing::warn!(
+            requests,
+            answers,
+            detached = lost,
+            "stopped; cut off: {requests} requests without an answer, {answers} answers and streams in the middle; \
+             detached calls that had not ended: {lost}"
+        ),
     }
     Ok(())
+}
+
+/// Logs how much memory caches and long work may take, where the process has a limit.
+fn tell_memory(document: &Document) {
+    let Some(limit) = memory_limit::limit() else { return };
+    let caches = redis_tier::memory(document.store.as_ref()).0;
+    let work = helper_threads::memory(document.thread_pool.as_ref()).0;
+    let [limit, caches, work] = [limit, caches, work].map(|bytes| bytes >> 20);
+    if caches + work > limit {
+        tracing::warn!(
+            limit,
+            "the process may be killed: `store.memory` ({caches} MiB) and `thread_pool.memory` ({work} MiB) are more than \
+             the memory limit of its control group ({limit} MiB)"
+        );
+    } else {
+        tracing::info!(
+            "the memory limit of the control group is {limit} MiB; caches take up to {caches} MiB, long work {work} MiB"
+        );
+    }
 }
 
 /// How much detached work ended with the process.
@@ -249,7 +279,8 @@ impl Reload {
             let _within = runtime.enter();
             (signal(SignalKind::hangup())?, signal(SignalKind::user_defined1())?)
         };
-        thread::Builder::new().name("reload".into()).spawn(move || runtime.block_on(self.follow(hangups, moves)))?;
+        let follow = move || runtime.block_on(self.follow(hangups, moves));
+        thread::Builder::new().name("reload".into()).spawn(follow).map_err(|error| unavailable("reload", &error))?;
         Ok(())
     }
 

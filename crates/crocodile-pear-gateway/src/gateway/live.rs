@@ -134,6 +134,10 @@ impl Handler for Core {
     fn connection_closed(&self) {
         self.gateway().metrics().count_closed();
     }
+
+    fn cuts_off(&self) {
+        self.gateway().metrics().begin_cutting_off();
+    }
 }
 
 #[cfg(test)]

@@ -24,8 +24,22 @@ spec! {
         /// Whether other machines may use the listener without a `token`: read what is asked of every route, purge caches.
         /// For a network that only operators can reach.
         pub insecure: bool = false,
+        /// When `/ready` answers with 200. `serving`: while the gateway accepts requests. `names`: only if also every host
+        /// name of an upstream has an address; otherwise it answers with 503, and tells clients that may use the
+        /// listener which names have none, and why.
+        pub ready: Readiness = Readiness::Serving,
     }
     short(address)
+}
+
+crocodile_pear::choice! {
+    /// When a gateway is ready.
+    pub enum Readiness {
+        /// While it accepts requests.
+        Serving = "serving",
+        /// If names can be resolved, too.
+        Names = "names",
+    }
 }
 
 impl AdminSpec {

@@ -5,10 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crocodile_pear::spec;
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use tracing::Subscriber;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, dynamic_filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::visible;
@@ -78,10 +80,19 @@ pub fn begin(log: Option<&Log>) -> Flush {
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     // An error says that a log has begun already.
-    if tracing_subscriber::registry().with(lines.with_filter(filter)).try_init().is_ok() {
+    if tracing_subscriber::registry().with(lines.with_filter(filter.and(foreign()))).try_init().is_ok() {
         std::panic::set_hook(Box::new(report));
     }
     Flush
+}
+
+/// Bounds the warnings of other crates, such as the DNS resolver's: one line in 10 s.
+fn foreign<S: Subscriber>() -> impl Filter<S> {
+    static LIMITER: LogLimiter = LogLimiter::every(Duration::from_secs(10));
+    dynamic_filter_fn(|line, _| {
+        let own = line.target().starts_with("crocodile_pear");
+        own || *line.level() > tracing::Level::WARN || !line.is_event() || LIMITER.allows()
+    })
 }
 
 /// Log lines that were not written: the reader of the standard error stream took none.

@@ -6,6 +6,8 @@ use crocodile_pear::config::spec::Size;
 use crocodile_pear::offload::{Settings, configure};
 use crocodile_pear::spec;
 
+use super::memory_limit;
+
 /// The priority of the helper threads, lower than that of the cores: on a busy machine, requests go first.
 const NICE: i32 = 10;
 
@@ -21,19 +23,25 @@ spec! {
         pub queue: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero"),
         /// The most memory that all jobs use together: parsed documents, and the values that expressions make of
         /// them. A job waits until enough memory is free. An expression that needs more than the whole limit fails.
-        pub memory: Size = Size(512 << 20),
+        /// Default: 512MiB, but at most a fifth of the memory limit of the process's control group.
+        pub memory: Option<Size>,
     }
+}
+
+/// The memory of all jobs, as written or by default.
+pub fn memory(written: Option<&ThreadPool>) -> Size {
+    let written = written.and_then(|written| written.memory);
+    written.unwrap_or_else(|| memory_limit::within(Size(Settings::default().memory), memory_limit::limit()))
 }
 
 /// Applies the written settings, or the defaults.
 pub fn apply(written: Option<&ThreadPool>) {
-    let usual = Settings { begin, ..Settings::default() };
+    let usual = Settings { begin, memory: memory(written).0, ..Settings::default() };
     configure(match written {
         None => usual,
         Some(written) => Settings {
             threads: written.threads.map_or(usual.threads, usize::from),
             queue: written.queue.get(),
-            memory: written.memory.0,
             ..usual
         },
     });

@@ -30,6 +30,7 @@ use super::shutdown::{Phase, Shutdown};
 use super::tls::{Protocol, Secured};
 use super::unix::SocketFile;
 use super::{http1, http2, relay};
+use crate::runtime::threads::{no_event_loop, unavailable};
 
 /// How long accepting pauses when file descriptors or memory run out.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -58,13 +59,18 @@ pub fn serve<H: Handler>(
             let phase = shutdown.follow();
             let (occupancy, idle) = (occupancy.clone(), idle.clone());
             let core = move || Core::new(settings.clone(), make(index), occupancy, (index, idle));
-            let run = move || runtime()?.block_on(run(sockets, phase, core));
-            let thread = thread::Builder::new().name(format!("core-{index}")).stack_size(settings.stack);
+            let name = format!("core-{index}");
+            let thread = thread::Builder::new().name(name.clone()).stack_size(settings.stack);
+            let own = name.clone();
+            let run = move || {
+                let runtime = runtime().map_err(|error| no_event_loop(&own, &error))?;
+                runtime.block_on(run(sockets, phase, core))
+            };
             match thread.spawn_scoped(scope, run) {
                 Ok(core) => cores.push(core),
                 Err(error) => {
                     shutdown.end();
-                    return Err(error);
+                    return Err(unavailable(&name, &error));
                 }
             }
         }
@@ -100,9 +106,13 @@ async fn run<H: Handler>(
         // What goes on without its client has this time, too.
         detached::idle().await;
     };
-    tokio::select! {
-        _ = timeout(core.settings.drain, last) => {}
-        _ = phase.wait_for(|phase| *phase == Phase::Over) => {}
+    let ended = tokio::select! {
+        biased;
+        ended = timeout(core.settings.drain, last) => ended.is_ok(),
+        _ = phase.wait_for(|phase| *phase == Phase::Over) => false,
+    };
+    if !ended {
+        core.handler.cuts_off();
     }
     making_room.inspect(JoinHandle::abort);
     Ok(())

@@ -28,4 +28,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// An open connection has ended.
     fn connection_closed(&self) {}
+
+    /// The core ends; requests that are in flight are cut off.
+    fn cuts_off(&self) {}
 }

@@ -9,6 +9,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::runtime::threads::unavailable;
+
 /// The stage of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
@@ -61,19 +63,22 @@ impl Shutdown {
             Orders([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::quit())?])
         };
         let shutdown = self.clone();
-        thread::Builder::new().name("signals".into()).spawn(move || {
-            runtime.block_on(async {
-                orders.next().await;
-                // Before the log line, so that whoever reads the line sees the new state.
-                shutdown.leave();
-                tracing::info!(?grace, "shutting down; a second signal ends at once");
-                if timeout(grace, orders.next()).await.is_err() {
-                    shutdown.begin();
+        thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                runtime.block_on(async {
                     orders.next().await;
-                }
-                shutdown.end();
-            });
-        })?;
+                    // Before the log line, so that whoever reads the line sees the new state.
+                    shutdown.leave();
+                    tracing::info!(?grace, "shutting down; a second signal ends at once");
+                    if timeout(grace, orders.next()).await.is_err() {
+                        shutdown.begin();
+                        orders.next().await;
+                    }
+                    shutdown.end();
+                });
+            })
+            .map_err(|error| unavailable("signals", &error))?;
         Ok(())
     }
 

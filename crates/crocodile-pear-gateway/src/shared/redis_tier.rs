@@ -25,6 +25,7 @@ use self::connection::{State, connect};
 use self::follow::Follower;
 use self::outbox::Outbox;
 use self::shared::SharedTier;
+use crate::runtime::memory_limit;
 use crate::runtime::tasks::Worked;
 use crate::shared::persistent::Lasting;
 use crate::shared::redis::RedisServer;
@@ -33,8 +34,9 @@ spec! {
     /// Memory for cached answers, and a Redis server through which several gateways share rate limits and caches.
     pub struct StoreSpec {
         /// The most memory that all caches use together: heads, bodies, keys and index. The least recently used
-        /// answers are removed first.
-        pub memory: Located<Size> = Located::new(MEMORY, Default::default()),
+        /// answers are removed first. Default: 256MiB, but at most a fifth of the memory limit of the process's
+        /// control group.
+        pub memory: Option<Located<Size>>,
         /// A Redis server (5 or later) through which several gateways share the counts of their rate limits and the
         /// answers of their caches: `redis://HOST:PORT`, with TLS `rediss://HOST:PORT`, with credentials
         /// `rediss://USER:PASSWORD@HOST:PORT/DATABASE`. Its certificate is always checked.
@@ -57,6 +59,12 @@ pub const MEMORY: Size = Size(256 << 20);
 /// Below it nothing useful fits.
 const LEAST: Size = Size(1 << 20);
 
+/// The memory of all caches, as written or by default.
+pub fn memory(written: Option<&StoreSpec>) -> Size {
+    let written = written.and_then(|store| store.memory.as_ref()).map(|memory| memory.value);
+    written.unwrap_or_else(|| memory_limit::within(MEMORY, memory_limit::limit()))
+}
+
 impl StoreSpec {
     /// Checks it; its work connects to the store, and again when it was away. The connection of a store that has not
     /// changed stays.
@@ -66,14 +74,15 @@ impl StoreSpec {
         lasting: &Lasting,
         problems: &mut Problems,
     ) -> Option<Option<Arc<Worked<Store>>>> {
-        if self.memory.value < LEAST {
+        if let Some(memory) = self.memory.as_ref().filter(|memory| memory.value < LEAST) {
             let remedy = "write `memory: 256MiB`, or leave it out";
-            return problems.error(self.memory.span, "a store needs at least 1MiB of memory", remedy);
+            return problems.error(memory.span, "a store needs at least 1MiB of memory", remedy);
         }
         let Some(written) = &self.redis else {
             let Some(_) = &self.tls else { return Some(None) };
+            let span = self.memory.as_ref().map(|memory| memory.span).unwrap_or_default();
             let remedy = "add `redis: 'rediss://HOST:6379'`, or leave out `tls`";
-            return problems.error(self.memory.span, "`tls` of the store is for `redis`, which is not there", remedy);
+            return problems.error(span, "`tls` of the store is for `redis`, which is not there", remedy);
         };
         let reading = Reading::new(files);
         let files = |written: &_| reading.read(written);

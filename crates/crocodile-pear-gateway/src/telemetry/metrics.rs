@@ -44,6 +44,7 @@ use self::events::Events;
 use self::limits::Limits;
 use self::operators::Operators;
 use self::orders::Orders;
+pub use self::requests::CutOff;
 use self::requests::{RouteCounters, Routes};
 use self::slot::{CORE, CORES};
 use crate::net::address::Address;
@@ -98,6 +99,8 @@ pub struct Metrics {
     orders: Orders,
     authentications: Authentications,
     routes: Routes,
+    /// Requests in flight when the first core cut them off, and answers that had begun before.
+    cut_off: OnceLock<CutOff>,
     limits: Limits,
     /// Held by what measures them, too.
     cores: Arc<CoreCounters>,
@@ -125,6 +128,7 @@ impl Default for Metrics {
             orders: Orders::default(),
             authentications: Authentications::default(),
             routes: Routes::default(),
+            cut_off: OnceLock::new(),
             limits: Limits::default(),
             cores: Arc::default(),
             configurations: Configurations::default(),
@@ -245,6 +249,18 @@ impl Metrics {
     /// The counters by route.
     pub fn routes(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
         self.routes.all()
+    }
+
+    /// Requests that are in flight now are cut off.
+    pub fn begin_cutting_off(&self) {
+        self.cut_off.get_or_init(|| self.routes.in_flight());
+    }
+
+    /// What was cut off, once the cores have ended: requests without an answer, and answers and streams.
+    pub fn cut_off(&self) -> CutOff {
+        let Some(before) = self.cut_off.get() else { return CutOff::default() };
+        let answers = self.routes.in_flight().answers.saturating_sub(before.answers);
+        CutOff { requests: before.requests.saturating_sub(answers), answers }
     }
 
     /// Counts a connection of a client that is open from now on.

@@ -5,7 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::stage::PATIENCE;
 use crate::stage::gateway::Gateway;
-use crate::stage::scratch;
+use crate::stage::names::{Manner, Names};
+use crate::stage::{found, scratch};
 
 fn start(name: &str, admin: &str) -> (Gateway, SocketAddr) {
     let file = scratch(name).with_extension("yaml");
@@ -221,4 +222,37 @@ fn health_is_answered_whoever_else_is_connected() {
     let series = "crocodile_pear_admin_connections_closed_total{reason=\"room\"} ";
     let closed = metrics.lines().find_map(|line| line.strip_prefix(series)).unwrap();
     assert!(closed.parse::<u64>().unwrap() >= 172, "{closed}");
+}
+
+#[test]
+fn readiness_names_what_cannot_be_resolved_where_that_is_wanted() {
+    let names = Names::new(&[]);
+    names.behave(Manner::Code(2));
+    let file = scratch("admin-ready").with_extension("yaml");
+    let ready = |admin: &str| {
+        let config = format!(
+            "listen: 127.0.0.1:0\nadmin: {admin}\nresolver: {}\nupstreams: {{ shop: 'http://shop.test', here: 'http://127.0.0.1:1' }}\n\
+             endpoints: {{ GET /a: shop /a, GET /b: here /b }}\n",
+            names.address
+        );
+        std::fs::write(&file, config).unwrap();
+        let gateway = Gateway::start(["run".into(), file.clone()], []).unwrap();
+        let address = gateway.admin().unwrap();
+        (gateway, address)
+    };
+    let get = |admin: SocketAddr, fields: &str| {
+        ask(admin, &format!("GET /ready HTTP/1.1\r\nhost: localhost\r\n{fields}connection: close\r\n\r\n"))
+    };
+    let (_gateway, admin) = ready("127.0.0.1:0");
+    assert!(get(admin, "").starts_with("HTTP/1.1 200"), "names do not count where that is not written");
+    let (_gateway, admin) = ready("{ address: 127.0.0.1:0, ready: names, token: sesame }");
+    let known = "authorization: Bearer sesame\r\n";
+    found(
+        || get(admin, known).contains("no address is known for shop.test of the upstream shop: ").then_some(()),
+        || get(admin, known),
+    );
+    let told = get(admin, "");
+    assert!(told.starts_with("HTTP/1.1 503") && !told.contains("shop"), "{told}");
+    names.set(&["127.0.0.1"]);
+    found(|| get(admin, "").starts_with("HTTP/1.1 200").then_some(()), || get(admin, known));
 }

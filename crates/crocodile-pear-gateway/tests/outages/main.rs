@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod closing;
+mod ends;
 mod limits;
 mod load;
 mod long;

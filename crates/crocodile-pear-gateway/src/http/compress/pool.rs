@@ -11,6 +11,7 @@ use crocodile_pear::error::Error;
 use tokio::sync::oneshot;
 
 use super::encoder::Encoder;
+use crate::runtime::threads::unavailable;
 
 /// How much less than the cores' threads these matter to the kernel: on a busy machine, requests go first.
 const NICE: i32 = 10;
@@ -60,7 +61,10 @@ static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
     for number in 0..*WORKERS {
         let receiver = receiver.clone();
         // With fewer threads than meant, cores do more themselves.
-        let _ = thread::Builder::new().name(format!("compress-{number}")).spawn(move || work(&receiver));
+        let started = thread::Builder::new().name(format!("compress-{number}")).spawn(move || work(&receiver));
+        if let Err(error) = started {
+            tracing::warn!("{}", unavailable(&format!("compress-{number}"), &error));
+        }
     }
     sender
 });

@@ -92,7 +92,7 @@ impl Gateway {
 
     fn after(lasting: Lasting, port: u16) -> Self {
         let spec = StoreSpec {
-            memory: Located::new(MEMORY, Default::default()),
+            memory: None,
             redis: Some(Located::new(format!("redis://127.0.0.1:{port}").into(), Default::default())),
             tls: None,
             timeout: Duration::from_millis(20),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crocodile_pear::telemetry::histogram::{Bounds, Histogram};
+use crocodile_pear::telemetry::log_limiter::LogLimiter;
 use tokio::time::{Instant, sleep};
 
 use super::exposition::Exposition;
@@ -66,6 +67,12 @@ impl CoreCounters {
     }
 }
 
+/// A core that is so late has not run meanwhile.
+const STOPPED: Duration = Duration::from_secs(1);
+
+/// All cores stop together: one line for them.
+static LIMITER: LogLimiter = LogLimiter::every(Duration::from_secs(10));
+
 /// Measures how late the runtime of this core is, for as long as somebody counts.
 pub(super) fn watch(counters: &Arc<CoreCounters>, index: usize) -> impl Future<Output = ()> + Send + 'static + use<> {
     let counters: Weak<CoreCounters> = Arc::downgrade(counters);
@@ -74,7 +81,15 @@ pub(super) fn watch(counters: &Arc<CoreCounters>, index: usize) -> impl Future<O
             let due = Instant::now() + OFTEN;
             sleep(OFTEN).await;
             let Some(counters) = counters.upgrade() else { return };
-            counters.lag[index % CORES].count(due.elapsed());
+            let lag = due.elapsed();
+            counters.lag[index % CORES].count(lag);
+            if lag >= STOPPED && LIMITER.allows() {
+                tracing::warn!(
+                    core = index,
+                    ?lag,
+                    "the core did not run: the process or its machine was stopped, or had no CPU"
+                );
+            }
         }
     }
 }

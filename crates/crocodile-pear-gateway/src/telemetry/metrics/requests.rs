@@ -194,6 +194,15 @@ impl RouteCounters {
     }
 }
 
+/// Requests that the end of the process cuts off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutOff {
+    /// Without an answer.
+    pub requests: u64,
+    /// In the middle of their answer, or of a stream.
+    pub answers: u64,
+}
+
 /// The counters of all routes. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
 pub(super) struct Routes(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
@@ -208,6 +217,15 @@ impl Routes {
         }
         let name = name.map(template).unwrap_or_default();
         routes.entry(name.into()).or_default().clone()
+    }
+
+    /// Requests in progress, and answers that have begun so far and whose request has ended.
+    pub(super) fn in_flight(&self) -> CutOff {
+        let routes = self.all();
+        let counted = routes.iter().map(|(_, own)| (own.active(), own.sum(|flow| &flow.heads)));
+        let (requests, answers) =
+            counted.fold((0, 0), |(requests, answers), (more, heads)| (requests + more, answers + heads));
+        CutOff { requests, answers }
     }
 
     /// The counters by route.

@@ -7,6 +7,8 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
+use crate::runtime::threads::unavailable;
+
 /// How many checks may wait. Further ones are refused at once.
 const WAITING: usize = 64;
 
@@ -25,7 +27,10 @@ static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
     for number in 0..threads {
         let receiver = receiver.clone();
         // If a thread cannot be started, fewer threads remain, and more checks are refused.
-        let _ = thread::Builder::new().name(format!("password-{number}")).spawn(move || work(&receiver));
+        let started = thread::Builder::new().name(format!("password-{number}")).spawn(move || work(&receiver));
+        if let Err(error) = started {
+            tracing::warn!("{}", unavailable(&format!("password-{number}"), &error));
+        }
     }
     sender
 });
