@@ -10,7 +10,7 @@ use crate::{Result, product};
 
 #[derive(Args)]
 pub struct Options {
-    /// The faults, by the beginning of their names, such as `redis` or `postgresql/killed`; all without one
+    /// The faults, by the beginning of their names, such as `redis`, `postgresql/killed` or `shutdown`; all without one
     faults: Vec<String>,
     /// Reads the configuration again in the middle of each fault
     #[arg(long)]
@@ -34,8 +34,17 @@ pub async fn run(options: Options) -> Result<()> {
         options.faults.is_empty() || options.faults.iter().any(|name| fault.name.starts_with(name.as_str()))
     };
     let chosen: Vec<&'static Fault> = faults::all().filter(named).collect();
+    let stops = |name: &&&str| {
+        let name = format!("shutdown/{name}");
+        options.faults.is_empty() || options.faults.iter().any(|chosen| name.starts_with(chosen.as_str()))
+    };
+    let mut stops: Vec<&str> = faults::SHUTDOWNS.iter().filter(stops).copied().collect();
+    if options.pairs > 0 {
+        stops.clear();
+    }
     if options.list {
-        return Ok(chosen.iter().try_for_each(|fault| say(fault.name))?);
+        chosen.iter().try_for_each(|fault| say(fault.name))?;
+        return Ok(stops.iter().try_for_each(|name| say(&format!("shutdown/{name}")))?);
     }
     let binary = product::find(options.binary)?;
     let reload = if options.reload { Reload::Meanwhile } else { Reload::Never };
@@ -44,22 +53,25 @@ pub async fn run(options: Options) -> Result<()> {
         count => faults::pairs(options.seed, count).into_iter().map(|pair| pair.to_vec()).collect(),
     };
     // The faults have runtimes of their own, which cannot be started on a thread of this one.
-    std::thread::scope(|scope| scope.spawn(|| table(&binary, &runs, reload)).join()).expect("the table does not panic")
+    std::thread::scope(|scope| scope.spawn(|| table(&binary, &runs, &stops, reload)).join())
+        .expect("the table does not panic")
 }
 
-fn table(binary: &Path, runs: &[Vec<&Fault>], reload: Reload) -> Result<()> {
+fn table(binary: &Path, runs: &[Vec<&Fault>], stops: &[&str], reload: Reload) -> Result<()> {
     say(
         "| fault | asked | while it lasts | p50, p99, longest ms | whole after ms | log lines | told | wrong |\n|---|---|---|---|---|---|---|---|",
     )?;
     let mut wrong = 0;
-    for faults in runs {
-        match faults::run(binary, faults, Times::LONG, reload) {
+    let faulty = runs.iter().map(|faults| (faults[0].name, faults::run(binary, faults, Times::LONG, reload)));
+    let stopped = stops.iter().map(|name| (*name, faults::shutdown(binary, name, Times::LONG)));
+    for (name, figures) in faulty.chain(stopped) {
+        match figures {
             Some(figures) => {
                 wrong += figures.wrong.len();
                 say(&row(&figures))?;
                 figures.wrong.iter().take(5).for_each(|reason| eprintln!("  {reason}"));
             }
-            None => say(&format!("| {} | left out: a program is not installed |||||||", faults[0].name))?,
+            None => say(&format!("| {name} | left out: a program is not installed |||||||"))?,
         }
     }
     if wrong > 0 {

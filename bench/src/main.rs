@@ -15,6 +15,7 @@ mod hold;
 mod items;
 mod keepalive;
 mod load;
+mod logs;
 mod peers;
 mod process;
 mod product;
@@ -76,6 +77,8 @@ enum Bench {
     Items(items::Options),
     /// What fails while requests come: what clients get, when all is well again, what the log tells
     Faults(faults::Options),
+    /// A route that fails and logs while nobody reads the log: latencies of another route
+    Logs(logs::Options),
     /// Forward authentication, files and mirrors: CPU and latencies, beside nginx
     Edge(edge::Options),
     /// Random endpoints behind nginx, Varnish and Traffic Server as caches, with two clients each
@@ -125,6 +128,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
+        Bench::Logs(options) => logs::run(options).await,
         Bench::Edge(options) => edge::run(options).await,
         Bench::Caches(options) => caches::run(options).await,
         Bench::Downloads(options) => downloads::run(options).await,

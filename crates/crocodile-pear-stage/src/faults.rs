@@ -3,14 +3,20 @@
 //! A fault is an item of a table, in a file for its dependency. It sets servers up, breaks them and mends them, and says
 //! what clients may get meanwhile. Everything else is here.
 
+mod dns;
 mod figures;
+mod identity;
 mod load;
+mod machine;
 mod pairs;
 mod postgresql;
 mod redis;
+mod shutdown;
+mod tls;
 
-use std::io::Write;
-use std::path::Path;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,15 +26,17 @@ pub use self::figures::Figures;
 use self::figures::Phase;
 use self::load::Load;
 pub use self::pairs::pairs;
+pub use self::shutdown::{SHUTDOWNS, shutdown};
 use crate::gateway::Gateway;
-use crate::{found, pause, scratch};
+use crate::{found, pause, scratch, until};
 
 /// Requests a second.
 const RATE: u32 = 200;
 
 /// All faults, by what fails.
 pub fn all() -> impl Iterator<Item = &'static Fault> {
-    [postgresql::FAULTS, redis::FAULTS].into_iter().flatten()
+    let tables = [postgresql::FAULTS, redis::FAULTS, dns::FAULTS, tls::FAULTS, machine::FAULTS, identity::FAULTS];
+    tables.into_iter().flatten()
 }
 
 /// A fault: a row of the table.
@@ -85,6 +93,36 @@ pub trait Scenery: Send {
     /// Checks what must hold at the end: the numbers of the requests that were answered as they should be.
     fn check(&mut self, _: &[u64]) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// Nobody notices.
+const UNNOTICED: Meanwhile = Meanwhile { statuses: &[], within: Duration::from_millis(500), right: 100 };
+
+/// Servers, and what is done to them: most faults are a value of it.
+struct Staged<S> {
+    servers: S,
+    config: Config,
+    ask: Box<dyn Fn(u64) -> Ask + Send>,
+    strike: fn(&mut S, &Gateway),
+    mend: fn(&mut S, &Gateway),
+}
+
+impl<S: Send> Scenery for Staged<S> {
+    fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    fn ask(&self, number: u64) -> Ask {
+        (self.ask)(number)
+    }
+
+    fn strike(&mut self, gateway: &Gateway) {
+        (self.strike)(&mut self.servers, gateway);
+    }
+
+    fn mend(&mut self, gateway: &Gateway) {
+        (self.mend)(&mut self.servers, gateway);
     }
 }
 
@@ -211,30 +249,51 @@ pub enum Reload {
 
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
+/// Faults with their servers, and a gateway under load.
+struct Stage {
+    name: String,
+    sceneries: Vec<Box<dyn Scenery>>,
+    config: Config,
+    file: PathBuf,
+    gateway: Gateway,
+    load: Load,
+}
+
+impl Stage {
+    /// `None` if a program is not installed.
+    fn set(program: &Path, faults: &[&Fault], document: &str) -> Option<Self> {
+        let name = faults.iter().map(|fault| fault.name).collect::<Vec<_>>().join(" + ");
+        let letters = ["a", "b"];
+        let sceneries: Option<Vec<_>> = faults.iter().zip(letters).map(|(fault, letter)| (fault.set)(letter)).collect();
+        let sceneries = sceneries?;
+        let mut config = sceneries.iter().map(|scenery| scenery.config()).reduce(Config::and)?;
+        config.document.push_str(document);
+        let file = scratch(format!("faults_{}_{}.yaml", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed)));
+        write(&file, &config.text());
+        let mut command = Command::new(program);
+        command.arg("run").arg(&file);
+        sceneries.iter().for_each(|scenery| scenery.command(&mut command));
+        let gateway = Gateway::begin(command).unwrap_or_else(|error| panic!("{name}: {error}\n{}", config.text()));
+        let asks =
+            sceneries.iter().map(|scenery| (0..load::KNOWN).map(|number| scenery.ask(number)).collect()).collect();
+        let load = Load::begin(gateway.address, RATE, asks);
+        Some(Stage { name, sceneries, config, file, gateway, load })
+    }
+}
+
 /// Runs faults at the same time, and judges every answer. `None` if a program is not installed.
 pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> Option<Figures> {
-    let name = faults.iter().map(|fault| fault.name).collect::<Vec<_>>().join(" + ");
-    let letters = ["a", "b"];
-    let sceneries: Option<Vec<_>> = faults.iter().zip(letters).map(|(fault, letter)| (fault.set)(letter)).collect();
-    let mut sceneries = sceneries?;
-    let config = sceneries.iter().map(|scenery| scenery.config()).reduce(Config::and)?;
-    let file = scratch(format!("faults_{}_{}.yaml", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed)));
-    write(&file, &config.text());
-    let mut command = Command::new(program);
-    command.arg("run").arg(&file);
-    sceneries.iter().for_each(|scenery| scenery.command(&mut command));
-    let gateway = Gateway::begin(command).unwrap_or_else(|error| panic!("{name}: {error}\n{}", config.text()));
-    let asks = sceneries.iter().map(|scenery| (0..load::KNOWN).map(|number| scenery.ask(number)).collect()).collect();
-    let load = Load::begin(gateway.address, RATE, asks);
+    let Stage { name, mut sceneries, config, file, gateway, load } = Stage::set(program, faults, "")?;
     pause(times.before);
     load.enter(Phase::During);
     sceneries.iter_mut().for_each(|scenery| scenery.strike(&gateway));
     pause(times.during / 2);
     if reload == Reload::Meanwhile {
         // A changed file is another configuration; what it says of the parts is the same.
+        let before = reloads(&gateway);
         write(&file, &format!("{}# again\n", config.text()));
         gateway.signal("HUP").unwrap();
-        gateway.logged("*configuration reloaded*").unwrap_or_else(|error| panic!("{name}: {error}"));
+        until("the configuration is read again", || reloads(&gateway) > before);
     }
     pause(times.during / 2);
     let mended = Instant::now();
@@ -256,6 +315,19 @@ pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> O
     }
     let _ = std::fs::remove_file(file);
     Some(figures)
+}
+
+/// How often the configuration was read again: its metric, since a log may not be read.
+fn reloads(gateway: &Gateway) -> u64 {
+    let ask = || {
+        let mut admin = TcpStream::connect(gateway.admin().ok()?).ok()?;
+        admin.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").ok()?;
+        let mut said = String::new();
+        admin.read_to_string(&mut said).ok()?;
+        let line = said.lines().find(|line| line.starts_with("crocodile_pear_reloads_total{result=\"success\""))?;
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    ask().unwrap_or_default()
 }
 
 fn write(file: &Path, text: &str) {

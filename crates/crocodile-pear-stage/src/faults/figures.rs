@@ -13,12 +13,13 @@ pub(super) enum Phase {
     During,
     Mended,
     After,
+    Stopping,
     Over,
 }
 
 impl Phase {
     pub(super) fn of(number: u8) -> Self {
-        [Phase::Before, Phase::During, Phase::Mended, Phase::After]
+        [Phase::Before, Phase::During, Phase::Mended, Phase::After, Phase::Stopping]
             .get(usize::from(number))
             .copied()
             .unwrap_or(Phase::Over)
@@ -120,7 +121,11 @@ fn judge(reply: &Reply, fault: &Fault, slack: u32) -> Option<String> {
     }
     match reply.phase {
         Phase::Before | Phase::After if !reply.right => Some(format!("{status} while all is well: {said}")),
-        Phase::During | Phase::Mended if !reply.right && !fault.meanwhile.statuses.contains(status) => {
+        // Nobody listens any more.
+        Phase::Stopping if *status == 0 && said.contains("refused") => None,
+        Phase::During | Phase::Mended | Phase::Stopping
+            if !reply.right && !fault.meanwhile.statuses.contains(status) =>
+        {
             Some(format!("{status}: {said}"))
         }
         Phase::During if *took > fault.meanwhile.within * slack => {

@@ -121,7 +121,7 @@ impl Server {
     /// Ends once a replica is silent; never for a server that has no other beside it.
     pub(super) async fn silent(&self) {
         match &self.rest {
-            Some(rest) => self.silence.found(&self.pool, rest.lasts()).await,
+            Some(_) => self.silence.found(&self.pool).await,
             None => std::future::pending().await,
         }
     }

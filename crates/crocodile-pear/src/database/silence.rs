@@ -41,11 +41,11 @@ impl Silence {
         }
     }
 
-    /// Ends once the server is silent. A server that is in doubt has only one look.
-    pub(super) async fn found(&self, pool: &Pool, in_doubt: bool) {
+    /// Ends once the server is silent.
+    pub(super) async fn found(&self, pool: &Pool) {
         let mut step = STEP;
         sleep(step).await;
-        while !in_doubt {
+        loop {
             self.heard.store(false, Relaxed);
             sleep(step).await;
             // Boxed: few reads wait so long, and all would carry the room.
