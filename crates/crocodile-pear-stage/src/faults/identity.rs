@@ -104,14 +104,14 @@ fn introspected(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
 }
 
 /// `{"iss":"i","sub":"ada","exp":4102444800}`, signed with the key below.
-const SIGNED: &str = "eyJhbGciOiAiSFMyNTYiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaSIsICJzdWIiOiAiYWRhIiwgImV4cCI6IDQxMDI0NDQ4MDB9.HFlxRaiDQBm9oI3wusWMz-xkD42NCQ8JEX1ysRQ1Hsg";
+const SIGNED: &str = "eyJhbGciOiAiSFMyNTYiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaSIsICJzdWIiOiAiYWRhIiwgImV4cCI6IDQxMDI0NDQ4MDB9.-VWWkc0PuyUw28hGuJABnS6j7MEWjHTMuu9J3K9iQGM";
 
 fn keyed(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
     let config = |letter: &str, url: &str| {
         let method = format!("jwt: {{ issuer: i, audience: any, keys: '{url}/k', algorithms: [HS256], refresh: 1s }}");
         Config { endpoints: guarded(letter, &method), ..Config::default() }
     };
-    let keys = r#"{"keys":[{"kty":"oct","k":"aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8","alg":"HS256"}]}"#;
+    let keys = r#"{"keys":[{"kty":"oct","k":"aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8","alg":"HS256"}]}"#;
     staged(letter, way, keys, config, |letter, number| {
         with(format!("authorization: Bearer {SIGNED}\r\n"), Ask::get(format!("/{letter}/{number}"), "1"))
     })

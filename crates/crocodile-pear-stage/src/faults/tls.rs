@@ -54,7 +54,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault("tls/another_name", DISTRUSTED, "cannot connect", |letter| {
         secured(letter, |own| own.show(own.authority.sign(&["other.test"])))
     }),
-    fault("tls/clear", DISTRUSTED, "cannot connect", |letter| secured(letter, |own| own.server.behave(Manner::Clear))),
+    fault("tls/clear", LATE, "cannot connect", |letter| secured(letter, |own| own.server.behave(Manner::Clear))),
     fault("tls/handshake_silent", LATE, "cannot connect", |letter| {
         secured(letter, |own| own.server.behave(Manner::Silent))
     }),

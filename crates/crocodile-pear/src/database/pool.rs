@@ -23,7 +23,7 @@ use crate::telemetry::log_limiter::LogLimiter;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often connections are opened anew to find the server that accepts writes: each statement would open some.
-const RENEW: Duration = Duration::from_secs(1);
+const RENEW: Duration = Duration::from_secs(5);
 
 /// A statement of another core is served first if it has waited more than twice as long, and this longer: to hand a connection to
 /// another core costs both of them.
