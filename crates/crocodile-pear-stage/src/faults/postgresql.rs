@@ -137,9 +137,13 @@ pub(super) const FAULTS: &[Fault] = &[
     fault("postgresql/pooler_frozen", SILENT, "circuit breaker opened", |letter| {
         One::pooled(letter, |one| one.pooler().signal("STOP"), |one| one.pooler().signal("CONT"))
     }),
-    fault("postgresql/killed_behind_a_pooler", some(&[500, 503, 504], 0), "", |letter| {
-        One::pooled(letter, |one| one.database.kill(), |one| one.database.restart())
-    }),
+    // PgBouncer itself waits for 15 s until it tries a server again (`server_login_retry`).
+    Fault {
+        whole: Duration::from_secs(20),
+        ..fault("postgresql/killed_behind_a_pooler", some(&[500, 503, 504], 0), "", |letter| {
+            One::pooled(letter, |one| one.database.kill(), |one| one.database.restart())
+        })
+    },
 ];
 
 const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'";
