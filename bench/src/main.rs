@@ -14,6 +14,7 @@ mod fifteen;
 mod hold;
 mod items;
 mod keepalive;
+mod library;
 mod load;
 mod logs;
 mod peers;
@@ -75,6 +76,8 @@ enum Bench {
     Keepalive(keepalive::Options),
     /// Source E: a REST API on PostgreSQL under up to 1,000 clients, beside pgbench, fastify and Go, with pictures
     Items(items::Options),
+    /// The library beside reqwest and futures: typed calls for each of many ids, and three at once
+    Library(library::Options),
     /// What fails while requests come: what clients get, when all is well again, what the log tells
     Faults(faults::Options),
     /// A route that fails and logs while nobody reads the log: latencies of another route
@@ -127,6 +130,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Wide(options) => wide::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
+        Bench::Library(options) => library::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
         Bench::Logs(options) => logs::run(options).await,
         Bench::Edge(options) => edge::run(options).await,

@@ -1,67 +1,181 @@
 //! The pipeline for Rust programs: `client.request(uris).timer(…).transform(…).concatenate_json(…).into_response()`.
 
 mod answer;
+mod body;
+mod builder;
+mod call;
 mod calls;
+mod dispatch;
 mod expression;
 mod faults;
+mod foreign;
+mod guard;
+mod handle;
+mod items;
+mod join;
+mod limits;
 mod map;
+mod observe;
+mod one;
 mod pipeline;
 mod prepared;
+mod read;
 mod request;
+mod result;
 mod servers;
 mod shape;
+mod step;
+mod told;
+mod transport;
+mod upstream;
 mod whole;
 
-use std::sync::Arc;
+use futures_util::stream::{Stream, StreamExt};
+use http::{Method, Uri};
 
-use http::Uri;
-
+pub use body::{Body, Pulled};
+pub use builder::ClientBuilder;
+pub use call::Call;
 pub use expression::{Code, IntoExpression, IntoItems, Jq, jq};
 pub use faults::Faults;
-pub use pipeline::{MAX_BODY, Parts, Pipeline};
+pub use handle::Client;
+pub use items::{ItemStream, Items};
+pub use join::Join;
+pub use limits::MAX_BODY;
+pub use observe::Observe;
+pub use one::One;
+pub use pipeline::{Parts, Pipeline};
 pub use prepared::Prepared;
 pub use request::Request;
 pub use shape::{IntoSelect, select};
+pub use step::{Cx, Source, Step};
+pub use upstream::Upstream;
 pub use whole::Whole;
 
 use crate::config::carried_state::Carry;
-use crate::config::problem::{Problems, Span};
+use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Node};
 use crate::database::DatabaseSpec;
-use crate::upstream::{Settings, Upstream};
-use servers::Servers;
-
-/// Calls HTTP servers, and begins [pipelines](Pipeline).
-///
-/// Keep one for as long as the program runs, and clone it where it is needed: a clone is cheap, and all of them share
-/// their connections.
-///
-/// ```
-/// use crocodile_pear::{Client, Pipeline};
-///
-/// fn users(client: &Client) -> Pipeline {
-///     client.request(["http://127.0.0.1:9000/users"])
-/// }
-///
-/// let client = Client::new();
-/// let for_a_task = client.clone();
-/// users(&client).check()?;
-/// users(&for_a_task).check()?;
-/// # Ok::<(), crocodile_pear::Faults>(())
-/// ```
-#[derive(Clone, Default)]
-pub struct Client {
-    servers: Arc<Servers>,
-}
+use crate::error::{BoxError, Error, Kind};
 
 impl Client {
-    /// A client without connections.
+    /// A client without settings, and without connections so far.
     ///
     /// ```
     /// let client = crocodile_pear::Client::new();
     /// ```
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A client with settings: upstreams, a transport, what happens before each call.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A GET of this URL.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, Error};
+    /// async fn names(client: &Client) -> Result<Vec<String>, Error> {
+    ///     client.get("http://127.0.0.1:9000/names").as_json().await
+    /// }
+    /// ```
+    pub fn get(&self, url: impl TryInto<Uri, Error: Into<BoxError>>) -> Call {
+        self.call(Method::GET, url)
+    }
+
+    /// A call with this method.
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, Error};
+    /// # use http::Method;
+    /// async fn delete(client: &Client, id: u64) -> Result<(), Error> {
+    ///     client.call(Method::DELETE, format!("http://127.0.0.1:9000/orders/{id}")).bytes().await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn call(&self, method: Method, url: impl TryInto<Uri, Error: Into<BoxError>>) -> Call {
+        let read = url.try_into().map_err(|error| {
+            let error = error.into();
+            Error::new(Kind::InvalidCall, format!("the URL of the call is not valid: {error}")).with_source(error)
+        });
+        Call::new(self.clone(), method, read.and_then(|url: Uri| servers::checked(url)))
+    }
+
+    /// A call that another crate has put together. Its extensions are seen by `before`, as those of [`with`](Self::with).
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, Error};
+    /// async fn send(client: &Client, request: http::Request<String>) -> Result<String, Error> {
+    ///     client.send(request).text().await
+    /// }
+    /// ```
+    pub fn send<B: Into<Body>>(&self, request: http::Request<B>) -> Call {
+        Call::of_request(self.clone(), request.map(Into::into))
+    }
+
+    /// All of these at once, each with its own type, timeout and fallback. The first failure is the failure of all, and cancels
+    /// the others.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use crocodile_pear::{Client, Error};
+    /// # #[derive(serde::Deserialize)] struct User { name: String }
+    /// async fn page(client: &Client) -> Result<(String, usize), Error> {
+    ///     let user = client.get("http://127.0.0.1:9000/users/7").as_json::<User>();
+    ///     let news = client.get("http://127.0.0.1:9000/news").timeout(Duration::from_millis(300));
+    ///     let news = news.as_json::<Vec<String>>().otherwise(vec![]);
+    ///     client.join((user, news)).map(|(user, news)| (user.name, news.len())).await
+    /// }
+    /// ```
+    pub fn join<J: Join>(&self, calls: J) -> One<J::Out> {
+        calls.join().with_client(self.clone())
+    }
+
+    /// A pipeline over values that the program has.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), crocodile_pear::Error> {
+    /// let squares: Vec<u32> = crocodile_pear::Client::new().items(1..=3).map(|n| n * n).try_collect().await?;
+    /// assert_eq!(squares, [1, 4, 9]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn items<I>(&self, items: I) -> Items<I::Item>
+    where
+        I: IntoIterator<IntoIter: Send + 'static, Item: Send + 'static>,
+    {
+        Items::of(Some(self.clone()), futures_util::stream::iter(items.into_iter().map(Ok)))
+    }
+
+    /// A pipeline over a stream of the program: a queue, rows of a database. It is polled only when there is room for another item.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), crocodile_pear::Error> {
+    /// use futures_util::stream;
+    ///
+    /// let rows = stream::iter([Ok(1), Err(std::io::Error::other("the connection was lost"))]);
+    /// let read: Vec<Result<u8, _>> = crocodile_pear::Client::new().stream(rows).collect().await;
+    /// assert!(read[0].is_ok() && read[1].is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream<T, E, S>(&self, items: S) -> Items<T>
+    where
+        T: Send + 'static,
+        E: Into<BoxError>,
+        S: Stream<Item = Result<T, E>> + Send + 'static,
+    {
+        Items::of(Some(self.clone()), items.map(|item| item.map_err(Error::of_program)))
+    }
+
+    /// A pipeline over a [source](Source) of one's own.
+    pub fn source<S: Source>(&self, source: S) -> Items<S::Item> {
+        Items::of_source(self.clone(), source)
     }
 
     /// Adds an upstream by name: pipelines that are read from YAML may call it, and links may lead there.
@@ -75,17 +189,11 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// If `url` is not a URL.
+    /// If `url` is not a URL, or if there is an upstream of this name.
     pub fn upstream(&self, name: &str, url: &str) -> Result<(), Faults> {
-        let unfit = |message: String| {
-            let mut problems = Problems::default();
-            problems.error::<()>(Span::default(), message, "");
-            Faults::of(problems)
-        };
-        let url: Uri = url.parse().map_err(|_| unfit(format!("the upstream `{name}` has no URL")))?;
-        let upstream = Upstream::new(Settings::new(name, url)).map_err(|error| unfit(error.detail().to_owned()))?;
-        self.servers.add_upstream(name, upstream);
-        Ok(())
+        let mut problems = Problems::default();
+        builder::add(&self.servers, name, &Upstream::at(url), &mut problems);
+        if problems.fatal() { Err(Faults::of(problems)) } else { Ok(()) }
     }
 
     /// Adds a PostgreSQL database by name, for [`Pipeline::sql`]. Its connections are opened as they are needed.
@@ -98,15 +206,14 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// If `url` is not the URL of a PostgreSQL database.
+    /// If `url` is not the URL of a PostgreSQL database, or if there is a database of this name.
     pub fn database(&self, name: &str, url: &str) -> Result<(), Faults> {
         let mut problems = Problems::default();
         let spec = DatabaseSpec::decode(&Node::from_json(&url.into()), &mut problems);
         match spec.and_then(|spec| spec.compile(name, &prepared::file, &Carry::default(), &mut problems)) {
-            Some(database) => self.servers.add_database(name, database),
-            None => return Err(Faults::of(problems)),
+            Some(database) => self.servers.add_database(name, database).map_err(Faults::one),
+            None => Err(Faults::of(problems)),
         }
-        Ok(())
     }
 
     /// Begins a pipeline with calls. All start at the same time, when the pipeline runs.
@@ -126,7 +233,7 @@ impl Client {
     /// ```
     pub fn request<R: Into<Request>>(&self, requests: impl IntoIterator<Item = R>) -> Pipeline {
         let starts = requests.into_iter().map(|request| (None, request.into()));
-        Pipeline::begin(self.servers.clone(), starts.collect())
+        Pipeline::begin(self.clone(), starts.collect())
     }
 
     /// Begins a pipeline with calls whose answers have names, for [`Pipeline::merge`].
@@ -143,7 +250,7 @@ impl Client {
     /// ```
     pub fn requests<'a, R: Into<Request>>(&self, requests: impl IntoIterator<Item = (&'a str, R)>) -> Pipeline {
         let starts = requests.into_iter().map(|(name, request)| (Some(name.into()), request.into()));
-        Pipeline::begin(self.servers.clone(), starts.collect())
+        Pipeline::begin(self.clone(), starts.collect())
     }
 
     /// Begins a pipeline without calls, for one whose first step is [`Pipeline::sql`].
@@ -159,7 +266,7 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pipeline(&self) -> Pipeline {
-        Pipeline::new(self.servers.clone())
+        Pipeline::new(self.clone())
     }
 
     /// Reads a pipeline as a configuration has it, from YAML. It is compiled once, and runs for any number of requests with
@@ -185,9 +292,30 @@ impl Client {
     /// # Ok::<(), crocodile_pear::Faults>(())
     /// ```
     ///
+    /// Variables (`${NAME}`) have no values here; [`read_with`](Self::read_with) gives them some.
+    ///
     /// # Errors
     /// Everything that is wrong in it, each with its place.
     pub fn read(&self, yaml: &str) -> Result<Prepared, Faults> {
-        Prepared::read(yaml, self.servers.named())
+        Prepared::read(yaml, &|_| None, self)
+    }
+
+    /// The same with values for the variables (`${NAME}`) in the text: `|name| std::env::var(name).ok()` takes those of the
+    /// environment.
+    ///
+    /// ```
+    /// let client = crocodile_pear::Client::new();
+    /// client.upstream("shop", "http://127.0.0.1:9000")?;
+    /// let variable = |name: &str| (name == "PAGE").then(|| "orders".to_owned());
+    /// let orders = client.read_with("[{ request: 'shop /${PAGE}' }]", variable)?;
+    /// assert!(client.read("[{ request: 'shop /${PAGE}' }]").is_err());
+    /// # drop(orders);
+    /// # Ok::<(), crocodile_pear::Faults>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Everything that is wrong in it, each with its place.
+    pub fn read_with(&self, yaml: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Prepared, Faults> {
+        Prepared::read(yaml, &variable, self)
     }
 }

@@ -1,13 +1,15 @@
 //! Errors while a request is served: their kind, whose fault they are, and the message for the client.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 
 /// A failure of one call or one item. Cheap to clone: several items may fail by one cause.
 ///
@@ -44,7 +46,44 @@ struct Inner {
     ends_list: bool,
     /// The document that the operator has written for it, JSON.
     body: Option<Bytes>,
+    /// What only calls of programs know.
+    call: Option<Box<CallFacts>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+#[derive(Clone, Default)]
+struct CallFacts {
+    url: Option<Uri>,
+    id: Option<CallId>,
+}
+
+/// Which call of a pipeline.
+///
+/// ```
+/// use crocodile_pear::CallId;
+///
+/// let third = CallId { index: 2, name: None };
+/// assert_eq!(third.to_string(), "call 2");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallId {
+    /// Its place: among the calls of a `join`, or that of its item in a list, from 0.
+    pub index: u64,
+    /// The name of the call, if it has one.
+    pub name: Option<Arc<str>>,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "call {} ({name})", self.index),
+            None => write!(f, "call {}", self.index),
+        }
+    }
+}
+
+/// Any error of a program.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The kind of an error. Each kind has a status for the client, and says whose fault it was.
 ///
@@ -97,6 +136,14 @@ pub enum Kind {
     Overloaded,
     /// An error in the configuration's expressions or in the gateway.
     Internal,
+    /// In the library: the program's call is not valid (its URL, its header fields, the path of its list).
+    InvalidCall,
+    /// In the library: a closure or a step of the program returned an error.
+    Closure,
+    /// In the library: a closure or a step of the program panicked.
+    Panic,
+    /// In the library: nobody waits for the call any more.
+    Cancelled,
 }
 
 /// The type of a failure, as OpenTelemetry has it (`error.type`).
@@ -137,6 +184,7 @@ impl Kind {
             }
             Kind::Rejected(status) if status.is_client_error() => Fault::Client,
             Kind::Loop | Kind::Internal | Kind::Overloaded | Kind::Rejected(_) => Fault::Gateway,
+            Kind::InvalidCall | Kind::Closure | Kind::Panic | Kind::Cancelled => Fault::Gateway,
             _ => Fault::Upstream,
         }
     }
@@ -165,7 +213,9 @@ impl Kind {
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::Busy | Kind::Unavailable | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Loop => StatusCode::LOOP_DETECTED,
-            Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Internal | Kind::InvalidCall | Kind::Closure | Kind::Panic | Kind::Cancelled => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
             _ => StatusCode::BAD_GATEWAY,
         }
     }
@@ -183,6 +233,7 @@ impl Kind {
             Kind::Busy => "connection_limit_reached",
             Kind::Loop => "proxy_loop_detected",
             Kind::Overloaded | Kind::Internal => "proxy_internal_error",
+            Kind::InvalidCall | Kind::Closure | Kind::Panic | Kind::Cancelled => "proxy_internal_error",
             Kind::Unusable | Kind::Expression | Kind::Missing | Kind::Refused(_) | Kind::Rejected(_) => {
                 return None;
             }
@@ -213,6 +264,43 @@ impl Kind {
             Kind::Loop => "loop",
             Kind::Overloaded => "overloaded",
             Kind::Internal => "internal",
+            Kind::InvalidCall => "invalid-call",
+            Kind::Closure => "closure",
+            Kind::Panic => "panic",
+            Kind::Cancelled => "cancelled",
+        }
+    }
+
+    /// The kind that a problem document names; the statuses are its own and the upstream's.
+    fn read(name: &str, status: StatusCode, answered: Option<StatusCode>) -> Option<Self> {
+        const PLAIN: [Kind; 22] = [
+            Kind::BadRequest,
+            Kind::NotAcceptable,
+            Kind::BodyTooLarge,
+            Kind::SlowBody,
+            Kind::Unreachable,
+            Kind::Reset,
+            Kind::Malformed,
+            Kind::Cut,
+            Kind::Oversized,
+            Kind::Unusable,
+            Kind::Missing,
+            Kind::Timeout,
+            Kind::Busy,
+            Kind::Unavailable,
+            Kind::Expression,
+            Kind::Loop,
+            Kind::Overloaded,
+            Kind::Internal,
+            Kind::InvalidCall,
+            Kind::Closure,
+            Kind::Panic,
+            Kind::Cancelled,
+        ];
+        match name {
+            "refused" => Some(Kind::Refused(answered.unwrap_or(status))),
+            "rejected" => Some(Kind::Rejected(status)),
+            name => PLAIN.into_iter().find(|kind| kind.name() == name),
         }
     }
 }
@@ -230,7 +318,155 @@ impl Error {
             fields: HeaderMap::new(),
             ends_list: false,
             body: None,
+            call: None,
+            source: None,
         }))
+    }
+
+    /// The error of a closure or a step of the program. An [`Error`] among the causes is that error itself.
+    ///
+    /// ```
+    /// use crocodile_pear::error::{Error, Kind};
+    ///
+    /// let error = Error::of_program("the order has no total");
+    /// assert_eq!((error.kind(), error.status().as_u16()), (Kind::Closure, 500));
+    /// ```
+    pub fn of_program(error: impl Into<BoxError>) -> Self {
+        match error.into().downcast::<Error>() {
+            Ok(error) => *error,
+            // Clients do not see what it says: it may name tables, files, secrets.
+            Err(error) => Error::new(Kind::Closure, "a step of the program failed").with_source(error),
+        }
+    }
+
+    /// The panic of a closure or a step of the program.
+    pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Self {
+        let text =
+            payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("it gave no reason").to_owned();
+        Error::new(Kind::Panic, "a step of the program panicked").with_source(text.into())
+    }
+
+    /// Adds the cause.
+    pub(crate) fn with_source(mut self, source: BoxError) -> Self {
+        Arc::make_mut(&mut self.0).source.get_or_insert_with(|| source.into());
+        self
+    }
+
+    /// Reads a problem document that this crate wrote; `None` if it is another document.
+    ///
+    /// ```
+    /// use crocodile_pear::error::{Error, Kind};
+    ///
+    /// let error = Error::new(Kind::Timeout, "the upstream did not answer in time").at_step("request");
+    /// let read = Error::from_document(&error.document()).expect("a problem document");
+    /// assert_eq!((read.kind(), read.step(), read.detail()), (error.kind(), error.step(), error.detail()));
+    /// ```
+    pub fn from_document(json: &[u8]) -> Option<Self> {
+        let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(json).ok()?;
+        let text = |name: &str| fields.get(name).and_then(serde_json::Value::as_str);
+        let status = |name: &str| {
+            let code = fields.get(name).and_then(serde_json::Value::as_u64)?;
+            u16::try_from(code).ok().and_then(|code| StatusCode::from_u16(code).ok())
+        };
+        let answered = status("upstream_status");
+        let kind = Kind::read(text("kind")?, status("status")?, answered)?;
+        let mut error = Error::new(kind, text("detail").unwrap_or_default().to_owned());
+        let inner = Arc::make_mut(&mut error.0);
+        inner.step = text("step").map(|step| step.to_owned().into());
+        inner.upstream = text("upstream").map(Into::into);
+        inner.answered = answered;
+        Some(error)
+    }
+
+    /// Adds the cause: an error of a socket, of TLS, of a parser.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        let inner = Arc::make_mut(&mut self.0);
+        inner.source.get_or_insert_with(|| Arc::new(source));
+        self
+    }
+
+    /// Adds the URL of the call, unless it has one.
+    #[must_use]
+    pub fn at_url(mut self, url: Uri) -> Self {
+        let call = Arc::make_mut(&mut self.0).call.get_or_insert_default();
+        call.url.get_or_insert(url);
+        self
+    }
+
+    /// Leaves out the URL, which may have secrets in its query.
+    #[must_use]
+    pub fn without_url(mut self) -> Self {
+        if let Some(call) = &mut Arc::make_mut(&mut self.0).call {
+            call.url = None;
+        }
+        self
+    }
+
+    /// Says which call of the pipeline it was, unless that is known.
+    #[must_use]
+    pub fn at_call(mut self, id: CallId) -> Self {
+        let call = Arc::make_mut(&mut self.0).call.get_or_insert_default();
+        call.id.get_or_insert(id);
+        self
+    }
+
+    /// Adds the status that the upstream answered.
+    #[must_use]
+    pub(crate) fn answered(mut self, status: StatusCode) -> Self {
+        Arc::make_mut(&mut self.0).answered.get_or_insert(status);
+        self
+    }
+
+    /// The URL that was called.
+    pub fn url(&self) -> Option<&Uri> {
+        self.0.call.as_ref()?.url.as_ref()
+    }
+
+    /// Which call of the pipeline it was: its index among the calls of a join, or that of its item, and its name.
+    pub fn call(&self) -> Option<&CallId> {
+        self.0.call.as_ref()?.id.as_ref()
+    }
+
+    /// The status that the upstream answered, if it did, also if its body could not be read. [`status`](Self::status) is
+    /// what a client is told.
+    pub fn upstream_status(&self) -> Option<StatusCode> {
+        self.0.answered
+    }
+
+    /// Whether the upstream took longer than it may.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.0.kind, Kind::Timeout | Kind::SlowBody)
+    }
+
+    /// Whether there was no connection: DNS, TCP or TLS failed.
+    pub fn is_connect(&self) -> bool {
+        matches!(self.0.kind, Kind::Unreachable)
+    }
+
+    /// Whether the upstream answered with a status that is not 2xx.
+    pub fn is_status(&self) -> bool {
+        match self.0.kind {
+            Kind::Refused(_) => true,
+            Kind::Unusable => self.0.answered.is_some_and(|status| !status.is_success()),
+            _ => false,
+        }
+    }
+
+    /// Whether the answer ended before it was whole.
+    pub fn is_body(&self) -> bool {
+        matches!(self.0.kind, Kind::Cut | Kind::Reset | Kind::Oversized)
+    }
+
+    /// Whether the answer is not of the expected form or type.
+    pub fn is_decode(&self) -> bool {
+        matches!(self.0.kind, Kind::Malformed)
+    }
+
+    /// Whether a closure or a step of the program failed or panicked.
+    pub fn is_closure(&self) -> bool {
+        matches!(self.0.kind, Kind::Closure | Kind::Panic)
     }
 
     /// An upstream's status that a step cannot use.
@@ -357,10 +593,16 @@ impl fmt::Display for Error {
         if let Some(step) = &self.0.step {
             write!(f, "{step}: ")?;
         }
-        if let Some(upstream) = &self.0.upstream {
-            write!(f, "{upstream}: ")?;
+        match (self.url(), &self.0.upstream) {
+            (Some(url), _) => write!(f, "{url}: ")?,
+            (None, Some(upstream)) => write!(f, "{upstream}: ")?,
+            (None, None) => {}
         }
-        f.write_str(&self.0.detail)
+        f.write_str(&self.0.detail)?;
+        match (&self.0.source, self.is_closure()) {
+            (Some(source), true) => write!(f, ": {source}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -370,4 +612,26 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+impl From<BoxError> for Error {
+    fn from(error: BoxError) -> Self {
+        Error::of_program(error)
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Error::new(Kind::Malformed, error.to_string()).caused_by(error)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::of_program(error)
+    }
+}

@@ -1,46 +1,41 @@
 //! Many HTTP calls out, one answer back, streamed as the parts arrive.
 //!
-//! A [`Client`] begins a [`Pipeline`]: calls to make, what to do with their answers, one response. The steps run side by
-//! side: an item is handed on as soon as it is complete, nothing is read before somebody asks for it, and dropping the
-//! response cancels every call behind it.
-//!
-//! ```no_run
-//! use crocodile_pear::{Client, Parts};
-//! use http_body_util::BodyExt;
-//!
-//! #[derive(serde::Deserialize)]
-//! struct City {
-//!     name: String,
-//!     main: Weather,
-//! }
-//!
-//! #[derive(serde::Deserialize)]
-//! struct Weather {
-//!     temp: f64,
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let api = "http://127.0.0.1:9000/weather/data/2.5/weather?q=";
-//! let response = Client::new()
-//!     .request(["Lund,SE", "Copenhagen,DK"].map(|city| format!("{api}{city}")))
-//!     .map(|city: City| (city.name, city.main.temp))
-//!     .concatenate_json(Parts::BodyOnly)
-//!     .into_response()
-//!     .await;
-//! let body = response.into_body().collect().await?.to_bytes();
-//! println!("{}", str::from_utf8(&body)?); // [["Copenhagen",282.4],["Lund",281.7]]
-//! # Ok(())
+//! ```
+//! # #[derive(serde::Deserialize)] struct User { name: String }
+//! # use crocodile_pear::{Client, Error};
+//! # async fn names(client: &Client, api: &'static str, ids: Vec<u64>) -> Result<Vec<(u64, String)>, Error> {
+//! # let c = client.clone();
+//! client.items(ids)
+//!     .call(20, move |id| c.get(format!("{api}/users/{id}")).as_json::<User>())
+//!     .map(|(id, user)| (id, user.name))
+//!     .ordered()
+//!     .try_collect().await
 //! # }
 //! ```
 //!
-//! The response is an [`http::Response`](https://docs.rs/http/latest/http/struct.Response.html) whose body implements
-//! [`http_body::Body`](https://docs.rs/http-body/latest/http_body/trait.Body.html): axum, hyper and tower send it as it
-//! is. Everything runs on the Tokio runtime that awaits it.
+//! That is a call for each id, 20 at once, typed, in order; the first failure cancels the rest. A [`Client`] makes
+//!
+//! - **one call**: [`get`](Client::get) or [`call`](Client::call), then [`as_json`](Call::as_json), [`text`](Call::text),
+//!   [`list`](Call::list) for the items of a list while it arrives, or [`send`](Call::send) for a body of any size;
+//! - **several at once**: [`join`](Client::join), each with its own type, timeout and [fallback](One::otherwise);
+//! - **many, with a bound**: [`items`](Client::items) and [`stream`](Client::stream), then [`call`](Items::call),
+//!   [`map`](Items::map), [`then`](Items::then), a [`Step`] of your own;
+//! - **a pipeline of the gateway's steps**: [`request`](Client::request) or, from YAML, [`read`](Client::read).
+//!
+//! Nothing happens before a result is polled, nothing is read before somebody asks for it, and dropping a result cancels every
+//! call behind it. Everything runs on the Tokio runtime that awaits it. Responses are those of the crate
+//! [`http`](https://docs.rs/http), with a body that implements [`http_body::Body`](https://docs.rs/http-body): axum, hyper and
+//! tower send them as they are.
+//!
+//! [`Client::builder`] has the settings: upstreams with timeouts, retries, breakers and caches ([`Upstream`]), what happens
+//! [`before`](ClientBuilder::before) each call, a [`transport`](ClientBuilder::transport) of your own such as a mock, and an
+//! [observer](Observe). Each call is a `tracing` span with the target `crocodile_pear::call` and the fields that OpenTelemetry
+//! has for HTTP clients.
 //!
 //! # Steps
 //!
-//! The methods of [`Pipeline`] have the names that the steps have in a configuration of the gateway.
+//! The methods of [`Pipeline`] have the names that the steps have in a configuration of the gateway. Its items are JSON;
+//! [`Pipeline::items`] and [`Items::into_pipeline`] lead from one face of the engine to the other.
 //!
 //! | step | method | what it does |
 //! |---|---|---|
@@ -68,22 +63,25 @@
 //!
 //! # Errors
 //!
-//! - What is wrong in a pipeline itself (an unknown name, an expression that does not parse, steps in an order that cannot
-//!   work) is [`Faults`]: all of it at once, from [`Pipeline::check`] or [`Client::read`], before any call is made.
-//! - What goes wrong with one item (a call fails, a closure cannot read the item) is an [`Error`](error::Error) in the
-//!   item's place. The other items are not affected. In a concatenated answer it stands as a problem document with its
-//!   status.
-//! - If the whole answer fails before its head, the response is a problem document (RFC 9457) with a status from one table
-//!   ([`Kind::status`](error::Kind::status)). After the head, the body ends with an [`Error`](error::Error).
+//! - A call, a closure or a step that fails is an [`Error`]: its [kind](Error::kind), [URL](Error::url), [place](Error::call) among
+//!   the calls, the [status](Error::upstream_status) that the upstream answered, and the
+//!   [cause](std::error::Error::source) (of the socket, of TLS, of the parser). An item that failed is an error in its place,
+//!   never a row; the other items are not affected. A panic of a closure is the failure of its item.
+//! - A response that fails before its head is a problem document (RFC 9457) with a status from one table
+//!   ([`Kind::status`]), and has the error in its extensions. After the head, its body ends with an [`Error`].
+//!   [`Error::from_document`] reads a problem document back.
+//! - What is wrong in a pipeline of steps itself (an unknown name, an expression that does not parse, steps in an order that
+//!   cannot work) is [`Faults`]: all of it at once, from [`Pipeline::check`] or [`Client::read`], before any call is made.
 //!
 //! # Bounds
 //!
 //! - A step that reads a body whole reads 16 MiB at most ([`MAX_BODY`]); its documentation says when it does. Other bodies
 //!   stream through, however long they are.
-//! - A list of [`each`](Pipeline::each) has at most 1000 items, unless its `limit` says otherwise.
-//! - [`follow`](Pipeline::follow) goes only to servers that the client knows.
+//! - A list of [`each`](Pipeline::each) has at most 1000 items, unless its `limit` says otherwise. [`Call::list`] has no limit.
+//! - [`follow`](Pipeline::follow) goes only to the servers of its pipeline's own first calls, and to named upstreams.
 //! - A connection must be there after 3 s, the head of an answer after 30 s, a whole call after 5 min. A body may pause for
-//!   30 s. The `timeouts` of an upstream in [`Client::read`] change that.
+//!   30 s. [`Upstream`] and [`Call::timeout`] change that.
+//! - A client remembers the connections of a hundred servers besides those that it is calling.
 //! - Large documents are parsed and evaluated on helper threads, so they do not block the runtime.
 //!
 //! # Features
@@ -95,13 +93,59 @@
 //! |---|---|
 //! | `tls` | `https` |
 //! | `postgres` | `sql`; with `tls` |
+//! | `dns` | DNS with its own cache, SRV records and name servers of one's own; without it, the system is asked |
 //! | `brotli`, `zstd` | answers in these content codings; gzip and deflate are always read |
 //!
 //! # Examples
 //!
-//! Three whole programs, from the folder `examples` of this crate. `cargo run -p crocodile-pear --example NAME` runs one.
+//! Whole programs, from the folder `examples` of this crate. `cargo run -p crocodile-pear --example NAME` runs one.
 //!
-//! <details><summary><code>weather</code>: an endpoint in axum</summary>
+//! <details><summary><code>hello</code>: one call, typed</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>page</code>: three calls merged in a handler of axum, with an error type of one's own</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/page.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>users</code>: 200 ids, 20 at once, in order and by arrival</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/users.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>signed</code>: signatures, and an async step</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/signed.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>mock</code>: a test without sockets, with a paused clock</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/mock.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>failures</code>: every failure matched on</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/failures.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>runtimes</code>: the same client on every kind of runtime</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/runtimes.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>observed</code>: settings, metrics and traces</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/observed.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>streams</code>: server-sent events, NDJSON, a gigabyte up and down</summary>
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/streams.rs"), "```")]
+//! </details>
+//!
+//! <details><summary><code>weather</code>: an endpoint in axum, with steps</summary>
 //!
 #![doc = concat!("```no_run\n", include_str!("../examples/weather.rs"), "```")]
 //! </details>
@@ -123,7 +167,7 @@
 
 // Without a feature, some of what it uses is left.
 #![cfg_attr(
-    not(all(feature = "tls", feature = "postgres", feature = "brotli", feature = "zstd")),
+    not(all(feature = "dns", feature = "tls", feature = "postgres", feature = "brotli", feature = "zstd")),
     allow(dead_code, unused_imports)
 )]
 
@@ -171,11 +215,12 @@ pub mod template;
 pub mod upstream;
 
 pub use client::{
-    Client, Code, Faults, IntoExpression, IntoItems, IntoSelect, Jq, MAX_BODY, Parts, Pipeline, Prepared, Request,
-    Whole, jq, select,
+    Body, Call, Client, ClientBuilder, Code, Cx, Faults, IntoExpression, IntoItems, IntoSelect, ItemStream, Items,
+    Join, Jq, MAX_BODY, Observe, One, Parts, Pipeline, Prepared, Pulled, Request, Source, Step, Upstream, Whole, jq,
+    select,
 };
 pub use config::problem::{Problem, Severity, Span};
 pub use config::spec::{Expression, Located, Size};
-pub use message::body::{Body, Pulled};
+pub use error::{BoxError, CallId, Error, Kind};
 #[doc(inline)]
 pub use pipeline::steps;

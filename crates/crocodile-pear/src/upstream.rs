@@ -12,6 +12,7 @@ mod credentials;
 mod exchange;
 mod health;
 pub mod link;
+pub mod program;
 mod ready;
 mod remote;
 mod servers;
@@ -20,6 +21,7 @@ mod spec;
 pub use self::health::backoff::BackoffSpec;
 pub use self::servers::balance::{BalanceSpec, Way};
 
+pub use self::call::context::CallContext;
 pub use self::call::{Call, Events, Presents, Root};
 
 pub use self::call::fields::CallFields;

@@ -59,7 +59,7 @@ const GATEWAY: &[&str] = &[
 const MACROS: [&str; 2] = ["choice", "spec"];
 
 /// Where programs have the words of the configuration.
-const PROGRAMS: [&str; 2] = ["client::pipeline", "client::shape"];
+const PROGRAMS: [&str; 3] = ["client::items", "client::pipeline", "client::shape"];
 
 #[test]
 fn the_library_knows_only_what_stands_before() {

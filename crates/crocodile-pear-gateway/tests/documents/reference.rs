@@ -83,7 +83,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Upgrade", "Upgrade"),
 ];
 
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 24] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
     Kind::BodyTooLarge,
@@ -104,6 +104,10 @@ const KINDS: [Kind; 20] = [
     Kind::Loop,
     Kind::Overloaded,
     Kind::Internal,
+    Kind::InvalidCall,
+    Kind::Closure,
+    Kind::Panic,
+    Kind::Cancelled,
 ];
 
 const COMMANDS: [&str; 14] = [

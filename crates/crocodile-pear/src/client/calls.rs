@@ -2,12 +2,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::body::Body;
+use super::dispatch::{Ready, send};
+use super::guard;
+use super::handle::Client;
 use super::request::Request;
-use super::servers::{self, Servers};
-use crate::error::{Error, Kind};
+use super::servers;
+use super::told::Told;
+use crate::error::{CallId, Error};
 use crate::format;
 use crate::jq::Data;
 use crate::message::answer::Answer;
+use crate::message::body::Body as Message;
 use crate::message::names::{Base, Named};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::{Compile, MAX_BODY, Shape, Step};
@@ -18,24 +24,21 @@ use crate::request::context::Scope;
 pub type Start = (Option<Arc<str>>, Request);
 
 /// Calls that all start at once.
-pub fn begin(servers: Arc<Servers>, requests: Vec<Start>) -> Own {
+pub fn begin(client: Client, requests: Vec<Start>) -> Own {
     let number = requests.len() as u64;
     let names: Vec<String> = requests.iter().filter_map(|(name, _)| name.as_deref().map(str::to_owned)).collect();
-    // Known before the steps are made ready: links may lead to where these calls go.
-    let aims = requests.into_iter().map(|(name, request)| (name, servers.aim(&request.uri), request)).collect();
-    let calls: Arc<Mutex<Vec<Beginning>>> = Arc::new(Mutex::new(aims));
+    let calls: Arc<Mutex<Vec<Start>>> = Arc::new(Mutex::new(requests));
     Own::new(move |cx| {
         cx.flow.shape = if number == 1 { Shape::One } else { Shape::Many(number) };
         cx.flow.pending.extend(names.iter().cloned());
         cx.explain("calls of the program", None, number);
-        Box::new(Begin { calls: calls.clone(), notes_base: cx.ahead.follows })
+        Box::new(Begin { client: client.clone(), calls: calls.clone(), notes_base: cx.ahead.follows })
     })
 }
 
-type Beginning = (Option<Arc<str>>, Result<servers::Aim, Error>, Request);
-
 struct Begin {
-    calls: Arc<Mutex<Vec<Beginning>>>,
+    client: Client,
+    calls: Arc<Mutex<Vec<Start>>>,
     notes_base: bool,
 }
 
@@ -46,9 +49,10 @@ impl Step for Begin {
 
     fn begin(&self, scope: &Arc<Scope>) -> Flow {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner));
-        let notes_base = self.notes_base;
-        let producers = calls.into_iter().map(|(name, aim, request)| {
-            let outcome = Awaited::later(async move { Some(call(aim, request, notes_base).await) });
+        let producers = calls.into_iter().enumerate().map(|(at, (name, request))| {
+            let id = CallId { index: at as u64, name: name.clone() };
+            let (client, notes_base) = (self.client.clone(), self.notes_base);
+            let outcome = Awaited::later(async move { Some(call(client, request, notes_base, id).await) });
             Producer { id: scope.next_producer(), name, outcome }
         });
         Flow::of(producers.collect())
@@ -56,51 +60,67 @@ impl Step for Begin {
 }
 
 /// The answer, which says where it came from if links in it are followed.
-async fn call(aim: Result<servers::Aim, Error>, request: Request, notes_base: bool) -> Result<Answer, Error> {
-    let aim = aim?;
-    let base = notes_base.then(|| Base::At(aim.0.name().clone(), aim.0.url(&aim.1).into()));
-    let answer = servers::call(aim, request).await?;
-    let Some(base) = base else { return Ok(answer) };
+async fn call(client: Client, request: Request, notes_base: bool, id: CallId) -> Result<Answer, Error> {
+    let url = servers::url(&request.uri).map_err(|error| error.at_call(id.clone()))?;
+    let body = request.body.and_then(Body::into_message);
+    let ready = Ready { method: request.method, url: url.clone(), headers: request.headers, body, timeouts: None };
+    let answer = send(&client, ready, &id).await?;
+    let answer = told(answer, &url, id);
+    if !notes_base {
+        return Ok(answer);
+    }
+    let upstream = answer.upstream.clone().unwrap_or_default();
     let mut names: Named = answer.names.as_deref().cloned().unwrap_or_default();
-    names.set_document(base);
+    names.set_document(Base::At(upstream, url.to_string().into()));
     Ok(Answer { names: Some(Arc::new(names)), ..answer })
 }
 
+/// The answer, of which an error in the body says which call it was.
+fn told(answer: Answer, url: &http::Uri, id: CallId) -> Answer {
+    let status = answer.status;
+    let body = match answer.body {
+        Message::Pulled(body) => Message::Pulled(Box::pin(Told { body, url: Some(url.clone()), id, status })),
+        body => body,
+    };
+    Answer { body, ..answer }
+}
+
 /// From an item's JSON to the request that is made for it.
-pub type Make = dyn Fn(&[u8]) -> Result<Request, String> + Send + Sync;
+pub type Make = dyn Fn(&[u8]) -> Result<Request, Error> + Send + Sync;
 
 /// A call for each item; its answer takes the item's place.
-pub fn each(servers: Arc<Servers>, make: Arc<Make>) -> Own {
+pub fn each(client: Client, make: Arc<Make>) -> Own {
     Own::new(move |cx: &mut Compile<'_>| {
         let calls = cx.flow.shape.most();
         cx.explain("a call of the program for each item", Some("an item is read whole before its call"), calls);
-        Box::new(Each { servers: servers.clone(), make: make.clone(), notes_base: cx.ahead.follows })
+        Box::new(Each { client: client.clone(), make: make.clone(), notes_base: cx.ahead.follows })
     })
 }
 
 struct Each {
-    servers: Arc<Servers>,
+    client: Client,
     make: Arc<Make>,
     notes_base: bool,
 }
 
 impl Step for Each {
     fn run(&self, flow: Flow, _: &Arc<Scope>) -> Flow {
-        let (servers, make, notes_base) = (self.servers.clone(), self.make.clone(), self.notes_base);
-        flow.map(move |producer| {
-            let (servers, make) = (servers.clone(), make.clone());
-            producer.then(async move |outcome| ask(outcome, servers, make, notes_base).await)
+        let (client, make, notes_base) = (self.client.clone(), self.make.clone(), self.notes_base);
+        let mut next = 0..;
+        flow.map(move |producer: Producer| {
+            let (client, make) = (client.clone(), make.clone());
+            let id = CallId { index: next.next().unwrap_or(u64::MAX), name: producer.name.clone() };
+            producer.then(async move |outcome| ask(outcome, client, make, notes_base, id).await)
         })
     }
 }
 
-async fn ask(outcome: Outcome, servers: Arc<Servers>, make: Arc<Make>, notes_base: bool) -> Outcome {
+async fn ask(outcome: Outcome, client: Client, make: Arc<Make>, notes_base: bool, id: CallId) -> Outcome {
     match outcome? {
         Ok(answer) if answer.is_usable() => {
-            let request = request(answer, &make).await;
-            let answer = match request {
-                Ok(request) => call(servers.aim(&request.uri), request, notes_base).await,
-                Err(error) => Err(error),
+            let answer = match request(answer, &make).await {
+                Ok(request) => call(client, request, notes_base, id).await,
+                Err(error) => Err(error.at_call(id)),
             };
             Some(answer.map_err(|error| error.at_step("request")))
         }
@@ -112,11 +132,10 @@ async fn request(answer: Answer, make: &Arc<Make>) -> Result<Request, Error> {
     let (_, item) = format::open(answer, MAX_BODY.bytes()).await?;
     let mut json = Vec::new();
     match &item {
-        Data::Json(raw) => make(raw.bytes()),
+        Data::Json(raw) => guard::attempt(|| make(raw.bytes())),
         Data::Value(_) => {
             item.write(&mut json)?;
-            make(&json)
+            guard::attempt(|| make(&json))
         }
     }
-    .map_err(|reason| Error::new(Kind::Expression, reason))
 }

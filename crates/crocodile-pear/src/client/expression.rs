@@ -11,6 +11,8 @@ use crate::config::spec::{Expression, Located};
 use crate::error::{Error, Kind};
 use crate::jq::{self, Closure, Fault, Filter};
 
+use super::result;
+
 /// Compiles a jq expression. Where a pipeline is put together for each request, keep the expression and clone it.
 ///
 /// ```
@@ -44,7 +46,8 @@ const CLOSURE: &str = "a closure";
 /// A closure or [`jq()`], where one value is made of an item.
 ///
 /// A closure `Fn(In) -> Out` takes the item's JSON as any type that serde can read, and returns any type that serde can
-/// write. An item that cannot be read as `In` becomes a failed item; the others are not affected.
+/// write. An item that cannot be read as `In` becomes a failed item, and so does one for which the closure panics or returns
+/// `Err`; the others are not affected.
 ///
 /// ```
 /// use crocodile_pear::{Client, jq};
@@ -59,6 +62,12 @@ const CLOSURE: &str = "a closure";
 /// # by_jq.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a closure over an item nor `jq(…)`",
+    label = "not an expression",
+    note = "write a closure with one argument, whose type serde reads and whose result serde writes: `|order: Order| order.total`",
+    note = "or a jq expression: `jq(\".total\")?`"
+)]
 pub trait IntoExpression<Kind> {
     /// The expression.
     fn into_expression(self) -> Expression;
@@ -79,6 +88,12 @@ pub trait IntoExpression<Kind> {
 /// # by_jq.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a closure that gives a list nor `jq(…)`",
+    label = "gives no list",
+    note = "write a closure with one argument, whose result is a `Vec` or another iterator: `|page: Page| page.orders`",
+    note = "or a jq expression: `jq(\".orders[]\")?`"
+)]
 pub trait IntoItems<Kind> {
     /// The expression.
     fn into_items(self) -> Expression;
@@ -95,6 +110,7 @@ pub trait IntoItems<Kind> {
 /// compiled(jq(".id")?);
 /// # Ok::<(), crocodile_pear::error::Error>(())
 /// ```
+#[derive(Debug)]
 pub struct Jq(());
 
 /// In the bounds of [`IntoExpression`] and [`IntoItems`], stands for a closure from `In` to `Out`. The compiler chooses it.
@@ -107,6 +123,7 @@ pub struct Jq(());
 /// }
 /// length(|text: String| text.len());
 /// ```
+#[derive(Debug)]
 pub struct Code<In, Out>(PhantomData<fn(In) -> Out>);
 
 impl IntoExpression<Jq> for Expression {
@@ -149,10 +166,12 @@ fn of(closure: Closure) -> Expression {
 }
 
 /// An item as the type that a closure takes.
-pub(super) fn read<In: DeserializeOwned>(item: &[u8]) -> Result<In, String> {
-    serde_json::from_slice(item).map_err(|error| format!("the item is not what the closure takes: {error}"))
+pub(super) fn read<In: DeserializeOwned>(item: &[u8]) -> Result<In, Error> {
+    serde_json::from_slice(item).map_err(|error| {
+        Error::new(Kind::Expression, format!("the item is not what the closure takes: {error}")).caused_by(error)
+    })
 }
 
-fn write<Out: Serialize>(output: &Out) -> Result<Vec<u8>, String> {
-    serde_json::to_vec(output).map_err(|error| format!("what the closure gives cannot be JSON: {error}"))
+fn write<Out: Serialize>(output: &Out) -> Result<Vec<u8>, Error> {
+    result::write(output)
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::config::problem::{Problem, Problems, Severity};
+use crate::config::problem::{Problem, Problems, Severity, Span};
+use crate::error::{Error, Kind};
 
 /// Everything that is wrong in a pipeline, found before it makes a call. As text, a problem a line.
 ///
@@ -18,6 +19,13 @@ use crate::config::problem::{Problem, Problems, Severity};
 pub struct Faults(Vec<Problem>);
 
 impl Faults {
+    /// One that has no place.
+    pub(super) fn one(message: impl Into<String>) -> Self {
+        let mut problems = Problems::default();
+        problems.error::<()>(Span::default(), message, "");
+        Faults::of(problems)
+    }
+
     pub(super) fn of(problems: Problems) -> Self {
         let problems = problems.into_sorted().into_iter();
         Faults(problems.filter(|problem| problem.severity == Severity::Error).collect())
@@ -56,3 +64,9 @@ impl fmt::Display for Faults {
 }
 
 impl std::error::Error for Faults {}
+
+impl From<Faults> for Error {
+    fn from(faults: Faults) -> Self {
+        Error::new(Kind::InvalidCall, faults.to_string()).caused_by(faults)
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::guard;
 use super::whole::Whole;
 use crate::error::Error;
 use crate::message::answer::Answer;
@@ -39,7 +40,8 @@ async fn apply(outcome: Result<Answer, Error>, transform: Arc<Transform>) -> Out
         let answer = outcome?;
         let (status, headers) = (answer.status, answer.headers.clone().into_map());
         let (names, upstream) = (answer.names, answer.upstream);
-        let whole = transform(Whole { status, headers, body: answer.body.collect(MAX_BODY.bytes()).await? })?;
+        let body = answer.body.collect(MAX_BODY.bytes()).await?;
+        let whole = guard::attempt(|| transform(Whole { status, headers, body }))?;
         Ok(Answer { names, upstream, ..Answer::new(whole.status, whole.headers, Body::Bytes(whole.body)) })
     };
     Some(transformed.await)

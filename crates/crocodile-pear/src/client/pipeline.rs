@@ -1,25 +1,28 @@
 //! A pipeline that a Rust program puts together step by step.
 
+use std::error::Error as _;
 use std::sync::Arc;
 
 use http::header::HeaderMap;
-use http::{Method, Response};
+use http::{Method, Response, Uri};
 use serde::de::DeserializeOwned;
 
+use super::body::Pulled;
 use super::calls;
 use super::expression::{IntoExpression, IntoItems, read};
 use super::faults::Faults;
+use super::handle::Client;
+use super::limits::MAX_BODY;
 use super::request::Request;
-use super::servers::{Named, Servers};
+use super::servers::{self, Named};
 use super::shape::IntoSelect;
 use super::whole::Whole;
 use super::{answer, map};
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
-use crate::error::{Error, Kind};
-use crate::message::body::{Body, Pulled};
+use crate::error::Error;
+use crate::message::body::Body;
 use crate::pipeline::plan::Plan;
-use crate::pipeline::step;
 use crate::pipeline::steps::Written;
 use crate::pipeline::steps::concatenate::{As, Concatenate};
 use crate::pipeline::steps::convert::{Convert, Form};
@@ -31,13 +34,6 @@ use crate::pipeline::steps::sql::Sql;
 use crate::pipeline::steps::timer::Timer;
 use crate::pipeline::steps::transform::Transform;
 use crate::request::context::Scope;
-
-/// The most bytes of a body that a step reads whole: 16 MiB.
-///
-/// ```
-/// assert_eq!(crocodile_pear::MAX_BODY, 16 << 20);
-/// ```
-pub const MAX_BODY: usize = step::MAX_BODY.0 as usize;
 
 /// What an item of a concatenated answer holds.
 ///
@@ -93,20 +89,42 @@ pub enum Parts {
 /// with_settings.check()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "nothing is called before the response is awaited"]
 pub struct Pipeline {
-    servers: Arc<Servers>,
+    client: Client,
+    /// The URLs of its own first calls: links may lead there.
+    origins: Vec<Uri>,
+    /// What is wrong with the others of them.
+    wrong: Vec<Error>,
     steps: Vec<Written>,
     problems: Problems,
 }
 
 impl Pipeline {
-    pub(super) fn new(servers: Arc<Servers>) -> Self {
-        Pipeline { servers, steps: Vec::new(), problems: Problems::default() }
+    pub(super) fn new(client: Client) -> Self {
+        Pipeline { client, origins: Vec::new(), wrong: Vec::new(), steps: Vec::new(), problems: Problems::default() }
     }
 
-    pub(super) fn begin(servers: Arc<Servers>, starts: Vec<calls::Start>) -> Self {
-        let begin = calls::begin(servers.clone(), starts);
-        Pipeline::new(servers).step(begin)
+    pub(super) fn begin(client: Client, starts: Vec<calls::Start>) -> Self {
+        let (mut origins, mut wrong): (Vec<Uri>, Vec<Error>) = Default::default();
+        for (_, request) in &starts {
+            let url = match servers::url(&request.uri) {
+                Ok(url) => url,
+                Err(error) => {
+                    wrong.push(error);
+                    continue;
+                }
+            };
+            if !origins.iter().any(|known| (known.scheme(), known.authority()) == (url.scheme(), url.authority())) {
+                origins.push(url);
+            }
+        }
+        let begin = calls::begin(client.clone(), starts);
+        Pipeline { origins, wrong, ..Pipeline::new(client) }.step(begin)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Adds a step with all its settings: a value from [`steps`](crate::pipeline::steps).
@@ -124,13 +142,12 @@ impl Pipeline {
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn step(mut self, step: impl Into<Written>) -> Self {
         self.steps.push(step.into());
         self
     }
 
-    /// Logs when each message passes, by [`tracing`](https://docs.rs/tracing) with the target `crocodile_pear::timer`.
+    /// Logs one line for each item that passes, when its body has ended, by [`tracing`](https://docs.rs/tracing) with the target `crocodile_pear::timer`.
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
@@ -142,7 +159,6 @@ impl Pipeline {
     /// # users.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn timer(self, label: &str) -> Self {
         self.step(Timer::new(label))
     }
@@ -161,7 +177,6 @@ impl Pipeline {
     /// # user.check()?;
     /// # Ok::<(), crocodile_pear::Faults>(())
     /// ```
-    #[must_use]
     pub fn transform<F>(self, transform: F) -> Self
     where
         F: Fn(Whole) -> Result<Whole, Error> + Send + Sync + 'static,
@@ -183,7 +198,6 @@ impl Pipeline {
     /// let temperatures = cities.map(|city: City| (city.name, city.main.temp));
     /// # temperatures.check().unwrap();
     /// ```
-    #[must_use]
     pub fn map<K>(self, map: impl IntoExpression<K>) -> Self {
         self.step(Transform::of(map.into_expression()))
     }
@@ -203,7 +217,6 @@ impl Pipeline {
     /// # all.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn each<K>(self, items: impl IntoItems<K>) -> Self {
         self.step(Each::of(items.into_items()))
     }
@@ -217,18 +230,18 @@ impl Pipeline {
     /// let users = users.request_each(move |id: u64| format!("{api}/users/{id}"));
     /// # users.check().unwrap();
     /// ```
-    #[must_use]
     pub fn request_each<In: DeserializeOwned, R: Into<Request>>(
         self,
         request: impl Fn(In) -> R + Send + Sync + 'static,
     ) -> Self {
         let make = move |item: &[u8]| read(item).map(|item| request(item).into());
-        let calls = calls::each(self.servers.clone(), Arc::new(make));
+        let calls = calls::each(self.client.clone(), Arc::new(make));
         self.step(calls)
     }
 
     /// Fetches what a link in each item leads to, and puts it into the item under `name`. Links are followed only to servers
-    /// that the client knows: those of its requests so far, and its named upstreams. Any other makes a failed item.
+    /// that the pipeline knows: those of its own first requests, and the named upstreams of the client. Any other makes a failed
+    /// item.
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
@@ -242,7 +255,6 @@ impl Pipeline {
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn follow<K>(self, link: impl IntoExpression<K>, name: &str) -> Self {
         let name = Some(Located::new(name.to_owned(), Span::default()));
         self.step(Follow { name, ..Follow::of(link.into_expression()) })
@@ -259,7 +271,6 @@ impl Pipeline {
     /// # users.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn dedupe<K>(self, key: impl IntoExpression<K>) -> Self {
         self.step(Dedupe::of(key.into_expression()))
     }
@@ -279,7 +290,6 @@ impl Pipeline {
     /// # user.check()?;
     /// # Ok::<(), crocodile_pear::Faults>(())
     /// ```
-    #[must_use]
     pub fn select(mut self, shape: impl IntoSelect) -> Self {
         match shape.into_select(&mut self.problems) {
             Some(select) => self.step(select),
@@ -301,7 +311,6 @@ impl Pipeline {
     /// let page = page.merge(|parts: Parts| (parts.user, parts.orders.len()));
     /// # page.check().unwrap();
     /// ```
-    #[must_use]
     pub fn merge<K>(self, merge: impl IntoExpression<K>) -> Self {
         self.step(Merge::of(merge.into_expression()))
     }
@@ -318,7 +327,6 @@ impl Pipeline {
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn sql<K, E: IntoExpression<K>>(
         self,
         database: &str,
@@ -342,7 +350,6 @@ impl Pipeline {
     /// # table.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn convert(self, form: Form) -> Self {
         self.step(Convert::to(form))
     }
@@ -357,7 +364,6 @@ impl Pipeline {
     /// # users.check()?;
     /// # Ok::<(), crocodile_pear::Faults>(())
     /// ```
-    #[must_use]
     pub fn concatenate_json(self, parts: Parts) -> Self {
         self.concatenate(As::Json, parts)
     }
@@ -373,7 +379,6 @@ impl Pipeline {
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn concatenate_ndjson(self, parts: Parts) -> Self {
         self.concatenate(As::Ndjson, parts)
     }
@@ -389,7 +394,6 @@ impl Pipeline {
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn concatenate_events(self, parts: Parts) -> Self {
         self.concatenate(As::Sse, parts)
     }
@@ -398,7 +402,7 @@ impl Pipeline {
         self.step(Concatenate { form, body_only: parts == Parts::BodyOnly, ..Concatenate::default() })
     }
 
-    /// Checks whether the pipeline can run, without a call: names, expressions, the order of its steps. For a test of the
+    /// Checks whether the pipeline can run, without a call: URLs, names, expressions, the order of its steps. For a test of the
     /// program.
     ///
     /// ```
@@ -411,12 +415,32 @@ impl Pipeline {
     ///
     /// # Errors
     /// Everything that is wrong in it.
-    pub fn check(self) -> Result<(), Faults> {
+    pub fn check(mut self) -> Result<(), Faults> {
+        for error in &self.wrong {
+            self.problems.error::<()>(Span::default(), error.detail().to_owned(), "");
+        }
         self.compile().map(drop)
     }
 
-    fn compile(mut self) -> Result<Plan, Faults> {
-        let named = self.servers.named();
+    pub(super) fn compile(mut self) -> Result<Plan, Faults> {
+        let mut named = self.client.servers.named();
+        // Only a step that follows links asks for them.
+        if self.steps.iter().any(|step| step.about().follows) {
+            let named = Arc::make_mut(&mut named);
+            for url in &self.origins {
+                if let Ok(aim) = self.client.servers.aim(url) {
+                    let known = named.upstreams.values().any(|upstream| Arc::ptr_eq(upstream, &aim.upstream));
+                    if !known {
+                        let root = format!(
+                            "{}://{}/",
+                            url.scheme_str().unwrap_or("http"),
+                            url.authority().map_or("", |a| a.as_str())
+                        );
+                        named.upstreams.insert(root, aim.upstream);
+                    }
+                }
+            }
+        }
         let plan = plan(self.steps, &named, &mut self.problems);
         plan.filter(|_| !self.problems.fatal()).ok_or_else(|| Faults::of(self.problems))
     }
@@ -442,15 +466,42 @@ impl Pipeline {
     /// # }
     /// ```
     pub async fn into_response(self) -> Response<Pulled> {
-        let plan = match self.compile() {
-            Ok(plan) => plan,
-            Err(faults) => {
+        self.try_into_response().await.unwrap_or_else(|error| {
+            if let Some(faults) = error.source().and_then(|source| source.downcast_ref::<Faults>()) {
                 tracing::error!(target: "crocodile_pear::client", %faults, "the pipeline cannot run");
-                return answer::failure(&Error::new(Kind::Internal, "the pipeline cannot run"));
+                // Clients do not see how the program is written.
+                let told = Error::new(error.kind(), "the pipeline cannot run").caused_by(faults.clone());
+                return answer::failure(&told);
             }
-        };
-        let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()));
-        answer::of(plan.answer(&scope, MAX_BODY).await)
+            answer::failure(&error)
+        })
+    }
+
+    /// The same, but a failure of the whole answer before its head is an [`Error`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use crocodile_pear::{Client, Kind};
+    ///
+    /// let error = Client::new().request(["http://127.0.0.1:1/"]).try_into_response().await.unwrap_err();
+    /// assert_eq!(error.kind(), Kind::Unreachable);
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Why there is no answer; [`Kind::InvalidCall`](crate::Kind::InvalidCall) if the pipeline cannot run.
+    pub async fn try_into_response(self) -> Result<Response<Pulled>, Error> {
+        let plan = self.compile()?;
+        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+        scope.time_briefly();
+        answer::response(plan.answer(&Arc::new(scope), MAX_BODY).await)
+    }
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipeline").field("steps", &self.steps.len()).finish_non_exhaustive()
     }
 }
 

@@ -9,21 +9,22 @@ use http::{Request, Response};
 use http_body::Frame;
 
 use super::answer;
+use super::body::Pulled;
 use super::faults::Faults;
-use super::pipeline::MAX_BODY;
-use super::servers::Named;
+use super::handle::Client;
+use super::limits::MAX_BODY;
 use crate::config::carried_state::Carry;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Decode, Entries, Located, Node};
 use crate::config::yaml;
 use crate::database::DatabaseSpec;
 use crate::error::{Error, Kind};
-use crate::message::body::{Body, Pulled};
+use crate::message::body::Body;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::steps::Written;
 use crate::request::context::{Params, Scope};
 use crate::spec;
-use crate::upstream::{UpstreamEnvironment, UpstreamSpec};
+use crate::upstream::UpstreamSpec;
 
 spec! {
     /// A pipeline, and what it needs.
@@ -70,11 +71,11 @@ pub(super) fn file(written: &Located<String>) -> Result<Vec<u8>, String> {
 }
 
 impl Prepared {
-    pub(super) fn read(text: &str, mut named: Named) -> Result<Self, Faults> {
+    pub(super) fn read(text: &str, variable: &dyn Fn(&str) -> Option<String>, client: &Client) -> Result<Self, Faults> {
         let mut problems = Problems::default();
-        let node = yaml::read(0, text, &|name| std::env::var(name).ok(), &mut problems);
+        let node = yaml::read(0, text, &|name| variable(name), &mut problems);
         let document = node.and_then(|node| document(&node, &mut problems));
-        let prepared = document.and_then(|document| compile(document, &mut named, &mut problems));
+        let prepared = document.and_then(|document| compile(document, client, &mut problems));
         prepared.filter(|_| !problems.fatal()).ok_or_else(|| Faults::of(problems))
     }
 
@@ -106,9 +107,16 @@ impl Prepared {
         let (head, body) = request.into_parts();
         let target = head.uri.path_and_query().cloned();
         let mut scope = Scope::new(head.method, target, head.headers, Body::Pulled(Box::pin(Brought(Box::pin(body)))));
+        scope.time_briefly();
         let values = self.params.iter().cloned().zip(params.iter().map(|value| (*value).to_owned())).collect();
         scope.set_params(Params { values, rest: None });
         answer::of(self.plan.answer(&Arc::new(scope), MAX_BODY).await)
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("params", &self.params).finish_non_exhaustive()
     }
 }
 
@@ -146,15 +154,21 @@ fn document(node: &Node, problems: &mut Problems) -> Option<Document> {
     Some(Document { upstreams: Entries::new(), databases: Entries::new(), params: Vec::new(), pipeline })
 }
 
-fn compile(document: Document, named: &mut Named, problems: &mut Problems) -> Option<Prepared> {
-    let given = UpstreamEnvironment { files: &file, resolver: None, cache: None, carry: Carry::default() };
+fn compile(document: Document, client: &Client, problems: &mut Problems) -> Option<Prepared> {
+    let mut named = client.servers.named();
+    let named = Arc::make_mut(&mut named);
     let mut sound = true;
     for (name, (span, spec)) in &document.upstreams {
         if spec.health.is_some() {
             let remedy = "leave `health` out: the gateway alone makes health checks";
             problems.error::<()>(*span, format!("nothing makes the health checks of `{name}` here"), remedy);
         }
-        match spec.compile(name, *span, &given, problems) {
+        if named.upstreams.contains_key(name) {
+            let remedy = "give it another name";
+            problems.error::<()>(*span, format!("the client has an upstream with the name `{name}`"), remedy);
+            sound = false;
+        }
+        match client.servers.compile((name, *span), spec, &file, problems) {
             Some(upstream) => drop(named.upstreams.insert(name.clone(), upstream)),
             None => sound = false,
         }

@@ -194,7 +194,7 @@ impl Tls {
         let stream = connecting.await.map_err(|error| {
             let told = refusal(&error).unwrap_or_else(|| failure("the upstream ended the TLS handshake"));
             // Names and dates are for operators only.
-            ConnectFault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}"))
+            ConnectFault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}")).caused_by(error)
         })?;
         self.sessions.note(stream.get_ref().1);
         Ok(Box::new(Stream { stream, broken: false }))

@@ -20,38 +20,41 @@ pub use self::interleave::{Interleave, interleave};
 
 pub use self::order::Order;
 
-/// The result of a producer: an answer, a failure, or nothing (a step dropped the item).
-pub type Outcome = Option<Result<Answer, Error>>;
+/// The result of a producer: an answer or a value of a program, a failure, or nothing (a step dropped the item).
+pub type Outcome<T = Answer> = Option<Result<T, Error>>;
 
 /// One response that is still to come. It is consumed once; dropping it cancels the call behind it.
-pub struct Producer {
+pub struct Producer<T = Answer> {
     /// The number of this producer within the request, from 0; for logs.
     pub id: u32,
     /// The name that `requests` gave it.
     pub name: Option<Arc<str>>,
     /// Resolves when the head is there.
-    pub outcome: Awaited,
+    pub outcome: Awaited<T>,
 }
 
 /// The outcome of a producer. An outcome that is ready needs no box.
-pub enum Awaited {
+pub enum Awaited<T = Answer> {
     /// Ready; nothing after it was taken.
-    Here(Outcome),
+    Here(Outcome<T>),
     /// Not ready yet.
-    Later(BoxFuture<'static, Outcome>),
+    Later(BoxFuture<'static, Outcome<T>>),
 }
 
-impl Awaited {
+// The value is never pinned.
+impl<T> Unpin for Awaited<T> {}
+
+impl<T> Awaited<T> {
     /// An outcome that is not ready yet.
-    pub fn later(outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
+    pub fn later(outcome: impl Future<Output = Outcome<T>> + Send + 'static) -> Self {
         Awaited::Later(Box::pin(outcome))
     }
 }
 
-impl Future for Awaited {
-    type Output = Outcome;
+impl<T> Future for Awaited<T> {
+    type Output = Outcome<T>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T>> {
         match &mut *self {
             Awaited::Here(outcome) => Poll::Ready(outcome.take()),
             Awaited::Later(outcome) => outcome.as_mut().poll(cx),
@@ -60,27 +63,30 @@ impl Future for Awaited {
 }
 
 /// The producers between two steps. They start when a consumer first polls, at most `at_once` of them at a time.
-pub struct Flow {
-    source: Source,
+pub struct Flow<T = Answer> {
+    source: Source<T>,
     at_once: usize,
 }
 
-enum Source {
+enum Source<T> {
     /// The usual flow: one producer, without allocating a list.
-    One(Option<Sole>),
-    List(std::vec::IntoIter<Producer>),
-    Stream(BoxStream<'static, Producer>),
+    One(Option<Sole<T>>),
+    List(std::vec::IntoIter<Producer<T>>),
+    Stream(BoxStream<'static, Producer<T>>),
 }
+
+// The values are never pinned.
+impl<T> Unpin for Flow<T> {}
 
 /// A single producer that is never ready at once. It keeps a flow of one at a few words.
-struct Sole {
+struct Sole<T> {
     id: u32,
     name: Option<Arc<str>>,
-    outcome: BoxFuture<'static, Outcome>,
+    outcome: BoxFuture<'static, Outcome<T>>,
 }
 
-impl From<Producer> for Sole {
-    fn from(Producer { id, name, outcome }: Producer) -> Self {
+impl<T: Send + 'static> From<Producer<T>> for Sole<T> {
+    fn from(Producer { id, name, outcome }: Producer<T>) -> Self {
         let outcome = match outcome {
             Awaited::Here(outcome) => Box::pin(ready(outcome)),
             Awaited::Later(outcome) => outcome,
@@ -89,52 +95,62 @@ impl From<Producer> for Sole {
     }
 }
 
-impl From<Sole> for Producer {
-    fn from(Sole { id, name, outcome }: Sole) -> Self {
+impl<T> From<Sole<T>> for Producer<T> {
+    fn from(Sole { id, name, outcome }: Sole<T>) -> Self {
         Producer { id, name, outcome: Awaited::Later(outcome) }
     }
 }
 
-impl Producer {
+impl<T: Send + 'static> Producer<T> {
     /// The same producer; maps its outcome once its head has arrived.
     #[must_use]
-    pub fn then<F>(self, map: impl FnOnce(Outcome) -> F + Send + 'static) -> Self
+    pub fn then<U, F>(self, map: impl FnOnce(Outcome<T>) -> F + Send + 'static) -> Producer<U>
     where
-        F: Future<Output = Outcome> + Send + 'static,
+        F: Future<Output = Outcome<U>> + Send + 'static,
     {
         let outcome = match self.outcome {
             Awaited::Here(outcome) => Awaited::later(map(outcome)),
             Awaited::Later(outcome) => Awaited::later(async move { map(outcome.await).await }),
         };
-        Producer { outcome, ..self }
+        Producer { id: self.id, name: self.name, outcome }
+    }
+
+    /// The same for a map that need not wait: an outcome that is ready stays ready.
+    #[must_use]
+    pub fn and<U>(self, map: impl FnOnce(Outcome<T>) -> Outcome<U> + Send + 'static) -> Producer<U> {
+        let outcome = match self.outcome {
+            Awaited::Here(outcome) => Awaited::Here(map(outcome)),
+            Awaited::Later(outcome) => Awaited::later(async move { map(outcome.await) }),
+        };
+        Producer { id: self.id, name: self.name, outcome }
     }
 
     /// A producer whose outcome is ready.
-    pub fn here(id: u32, outcome: Outcome) -> Self {
+    pub fn here(id: u32, outcome: Outcome<T>) -> Self {
         Producer { id, name: None, outcome: Awaited::Here(outcome) }
     }
 }
 
-impl Flow {
+impl<T: Send + 'static> Flow<T> {
     /// A flow of producers that may all start at once.
-    pub fn of(producers: Vec<Producer>) -> Self {
+    pub fn of(producers: Vec<Producer<T>>) -> Self {
         Flow { at_once: producers.len().max(1), source: Source::List(producers.into_iter()) }
     }
 
     /// A flow of one producer.
-    pub fn one(id: u32, outcome: impl Future<Output = Outcome> + Send + 'static) -> Self {
+    pub fn one(id: u32, outcome: impl Future<Output = Outcome<T>> + Send + 'static) -> Self {
         let producer = Sole { id, name: None, outcome: Box::pin(outcome) };
         Flow { source: Source::One(Some(producer)), at_once: 1 }
     }
 
     /// A flow whose producers become known one after another; at most `at_once` run side by side.
-    pub fn stream(producers: impl Stream<Item = Producer> + Send + 'static, at_once: usize) -> Self {
+    pub fn stream(producers: impl Stream<Item = Producer<T>> + Send + 'static, at_once: usize) -> Self {
         Flow { source: Source::Stream(Box::pin(producers)), at_once: at_once.max(1) }
     }
 
     /// The outcome of a flow that has just one producer; otherwise returns the flow. The future is boxed, so that
     /// callers reserve no space for the outcome.
-    pub fn only(mut self) -> Result<BoxFuture<'static, Outcome>, Self> {
+    pub fn only(mut self) -> Result<BoxFuture<'static, Outcome<T>>, Self> {
         match &mut self.source {
             Source::One(producer) => producer.take().map(|producer| producer.outcome).ok_or(self),
             Source::List(list) if list.len() == 1 => list.next().map(|one| Sole::from(one).outcome).ok_or(self),
@@ -155,7 +171,7 @@ impl Flow {
 
     /// Maps every producer when it becomes known.
     #[must_use]
-    pub fn map(self, mut map: impl FnMut(Producer) -> Producer + Send + 'static) -> Self {
+    pub fn map<U: Send + 'static>(self, mut map: impl FnMut(Producer<T>) -> Producer<U> + Send + 'static) -> Flow<U> {
         let source = match self.source {
             Source::One(producer) => Source::One(producer.map(|producer| map(producer.into()).into())),
             Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
@@ -175,8 +191,8 @@ pub enum Taken<F: Future> {
 
 /// Drives the producers of a flow side by side, as many as it allows, each through `take`. It makes progress only while
 /// it is polled, so a slow consumer slows down every call behind it.
-pub struct SideBySide<M, F: Future> {
-    flow: Option<Flow>,
+pub struct SideBySide<M, F: Future, T = Answer> {
+    flow: Option<Flow<T>>,
     at_once: usize,
     take: M,
     running: Running<F>,
@@ -217,20 +233,20 @@ impl<F: Future> Running<F> {
     }
 }
 
-impl Flow {
+impl<T: Send + 'static> Flow<T> {
     /// Drives the producers side by side; `take` consumes each.
-    pub fn drive<M, F>(self, order: Order, mut take: M) -> SideBySide<impl FnMut(Producer) -> Taken<F> + Unpin, F>
+    pub fn drive<M, F>(self, order: Order, mut take: M) -> SideBySide<impl FnMut(Producer<T>) -> Taken<F> + Unpin, F, T>
     where
-        M: FnMut(Producer) -> F + Unpin,
+        M: FnMut(Producer<T>) -> F + Unpin,
         F: Future,
     {
         self.drive_at_once(order, move |producer| Taken::Later(take(producer)))
     }
 
     /// Like [`Flow::drive`], for a consumer that handles some producers at once.
-    pub fn drive_at_once<M, F>(self, order: Order, take: M) -> SideBySide<M, F>
+    pub fn drive_at_once<M, F>(self, order: Order, take: M) -> SideBySide<M, F, T>
     where
-        M: FnMut(Producer) -> Taken<F>,
+        M: FnMut(Producer<T>) -> Taken<F>,
         F: Future,
     {
         let running = match order {
@@ -241,9 +257,9 @@ impl Flow {
     }
 }
 
-impl<M, F> Stream for SideBySide<M, F>
+impl<M, F, T> Stream for SideBySide<M, F, T>
 where
-    M: FnMut(Producer) -> Taken<F> + Unpin,
+    M: FnMut(Producer<T>) -> Taken<F> + Unpin,
     F: Future,
 {
     type Item = F::Output;
@@ -276,10 +292,10 @@ where
     }
 }
 
-impl Stream for Flow {
-    type Item = Producer;
+impl<T> Stream for Flow<T> {
+    type Item = Producer<T>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer<T>>> {
         match &mut self.source {
             Source::One(producer) => Poll::Ready(producer.take().map(Producer::from)),
             Source::List(list) => Poll::Ready(list.next()),

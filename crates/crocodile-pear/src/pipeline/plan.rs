@@ -333,6 +333,11 @@ impl Plan {
         }
     }
 
+    /// What it gives, item by item, for one request; nothing runs yet. A step that needs the client's body finds none.
+    pub fn flow(&self, scope: &Arc<Scope>) -> Option<Flow> {
+        self.start(scope)
+    }
+
     /// The steps put together; nothing runs yet.
     fn start(&self, scope: &Arc<Scope>) -> Option<Flow> {
         let mut steps = self.steps.iter();

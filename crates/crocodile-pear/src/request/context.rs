@@ -254,6 +254,11 @@ impl Scope {
         self.passage = passage;
     }
 
+    /// Timers log one line for each producer, before the pipeline runs.
+    pub fn time_briefly(&mut self) {
+        self.timeline.be_brief();
+    }
+
     /// The marks of the timers.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline

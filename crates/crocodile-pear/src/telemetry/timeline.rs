@@ -6,11 +6,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Logs that a value of a program's pipeline passed a timer: one line.
+pub fn passed(label: &str, item: u64, at: Duration, outcome: Result<(), &str>) {
+    let (outcome, error) = match outcome {
+        Ok(()) => ("ok", None),
+        Err(kind) => ("failed", Some(kind)),
+    };
+    let at_ms = at.as_micros() as f64 / 1000.0;
+    tracing::info!(target: "crocodile_pear::timer", at_ms, label, item, outcome, error);
+}
+
 /// The marks of one request. Bounded: a label keeps its first and its last message only.
 pub struct Timeline {
     began: Instant,
     /// There from the first mark on; what runs apart for the same request shares them.
     marks: OnceLock<Arc<Mutex<Vec<Mark>>>>,
+    /// Whether one line is logged for each producer, and not one for each message.
+    brief: bool,
 }
 
 /// The messages that have passed a timer so far.
@@ -65,13 +77,19 @@ impl Message {
 impl Timeline {
     /// A timeline that begins now.
     pub fn begin() -> Self {
-        Timeline { began: Instant::now(), marks: OnceLock::new() }
+        Timeline { began: Instant::now(), marks: OnceLock::new(), brief: false }
+    }
+
+    /// Logs one line for each producer from now on, when it has ended.
+    pub fn be_brief(&mut self) {
+        self.brief = true;
     }
 
     /// The same timeline, for what runs apart for the same request.
     #[must_use]
     pub fn share(&self) -> Self {
-        Timeline { began: self.began, marks: self.marks.get_or_init(Arc::default).clone().into() }
+        let marks = self.marks.get_or_init(Arc::default).clone().into();
+        Timeline { began: self.began, marks, brief: self.brief }
     }
 
     /// When the request began.
@@ -97,6 +115,14 @@ impl Timeline {
             None => marks.push(Mark { label: label.clone(), first: at, last: at, messages: 1 }),
         }
         drop(marks);
+        if self.brief {
+            match message {
+                Message::Done => passed(label, producer.into(), at, Ok(())),
+                Message::Failed => passed(label, producer.into(), at, Err("failed")),
+                Message::Status(_) | Message::Headers(_) | Message::Chunk(_) => {}
+            }
+            return;
+        }
         tracing::info!(
             target: "crocodile_pear::timer",
             at_ms = at.as_micros() as f64 / 1000.0,

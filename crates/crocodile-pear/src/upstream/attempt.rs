@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::call::Call;
 use super::call::clock::Clock;
-use super::call::outcome::{Failure, Outcome, Parts, judge};
+use super::call::outcome::{Failure, Outcome, Parts, judge, reset};
 use super::call::timing::{Ended, Moments, Said};
 use super::connect::acquire;
 use super::connect::counters::Event;
@@ -20,7 +20,7 @@ use super::exchange::Exchange;
 use super::exchange::request::{Noted, Request};
 use super::servers::Servers;
 use crate::config::spec::Timeout;
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::resilience::trial::Turn;
 use crate::telemetry::request_record::{CallKind, CallNote, CallPlace};
 
@@ -113,12 +113,16 @@ pub(super) async fn head(exchange: &mut Exchange, connect: Timeout) -> Outcome {
         from = Origin::Fresh;
     }
     // Requests that are not idempotent get here only if nothing was sent.
-    let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
-    Err(exchange.lose(error, true))
+    Err(exchange.lose(reset(None), true))
 }
 
 /// pool → connect → exchange.
 async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<Parts, Failure> {
+    if let Some(transport) = exchange.server().transport() {
+        let transport = transport.clone();
+        exchange.carry(&*transport)?;
+        return poll_fn(|cx| exchange.poll_head(cx)).await;
+    }
     let kept = match from {
         // A connection that is to change its protocol is not shared with other calls, before or after.
         _ if exchange.request.upgrades() => None,

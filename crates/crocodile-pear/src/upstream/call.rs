@@ -4,6 +4,7 @@ pub(crate) mod buffer;
 pub(crate) mod cache_scope;
 pub(crate) mod clock;
 pub(crate) mod composed_part;
+pub mod context;
 pub(crate) mod expecting;
 pub(crate) mod fields;
 pub(crate) mod forward;
@@ -24,6 +25,8 @@ use crate::telemetry::request_record::CallNote;
 use forward::Trailing;
 use noting::ForCaches;
 use timeouts::Timeouts;
+
+use context::CallContext;
 
 /// A call to make.
 pub struct Call {
@@ -59,6 +62,8 @@ pub struct Call {
     pub affinity: Option<u64>,
     /// Whether it has the gateway's credentials.
     pub presents: Presents,
+    /// What a program knows of it.
+    pub context: Option<Arc<CallContext>>,
 }
 
 /// The credentials that a call presents to its upstream.
@@ -112,6 +117,7 @@ impl Call {
             note: None,
             affinity: None,
             presents: Presents::Credentials,
+            context: None,
         }
     }
 
@@ -151,6 +157,7 @@ impl Call {
             note: self.note.clone(),
             affinity: self.affinity,
             presents: self.presents,
+            context: self.context.clone(),
         }
     }
 }

@@ -209,7 +209,8 @@ impl Connector {
         }
     }
 
-    fn bad(&self, ConnectFault { error, why }: ConnectFault) -> Error {
+    fn bad(&self, fault: ConnectFault) -> Error {
+        let (error, why) = fault.into_parts();
         self.failed.fetch_add(1, Ordering::Relaxed);
         // One warning per outage: a dead server fails every call.
         match self.failing.swap(true, Ordering::Relaxed) {

@@ -19,9 +19,10 @@ use tokio::time::Instant;
 
 use super::call::Events;
 use super::call::clock::{Clock, Expired, Phase};
-use super::call::outcome::{AttemptError, Failure, Parts, cut, malformed};
+use super::call::outcome::{AttemptError, Failure, Parts, cut, cut_by, malformed, reset};
 use super::call::timing::{Ended, Moments};
 use super::connect::pool::{Lease, Origin, OwnConnection};
+use super::program::{Carried, Transport};
 use super::servers::Servers;
 use super::servers::admission::{Admission, Room, admit};
 use super::servers::server::Server;
@@ -79,6 +80,8 @@ enum Reading {
     Shared(Stream),
     /// The connection has changed its protocol; the first bytes of the new one.
     Switched(Bytes),
+    /// A transport of the program makes the call.
+    Carried(Box<Carried>),
 }
 
 struct Arriving {
@@ -155,10 +158,62 @@ impl Exchange {
         Ok(())
     }
 
+    /// Hands the request to a transport.
+    ///
+    /// # Errors
+    /// If it was cancelled meanwhile.
+    pub(super) fn carry(&mut self, transport: &dyn Transport) -> Result<(), Error> {
+        let now = Instant::now();
+        self.moments.connect(now, false, None);
+        self.clock.begin(now);
+        let request = self.request.carried(&self.servers.list[self.at])?;
+        self.sending = Sending::Done;
+        self.reading = Reading::Carried(Box::new(Carried::Waiting(transport.send(request))));
+        Ok(())
+    }
+
+    fn poll_carried_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
+        let Reading::Carried(carried) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
+        match carried.poll_head(cx) {
+            Poll::Pending => self.wait(Phase::FirstByte, Starved::No, cx).map(|error| Err(error.into())),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+            Poll::Ready(Ok((status, headers))) => {
+                self.begun();
+                let now = self.clock.paused();
+                self.moments.answer(status, now);
+                if headers.media().is_some_and(answer::is_events) {
+                    self.clock.lift(self.request.events);
+                }
+                self.finish(|| now);
+                self.moments.go_on();
+                Poll::Ready(Ok((status, headers)))
+            }
+        }
+    }
+
+    fn poll_carried_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let Reading::Carried(carried) = &mut self.reading else { return Poll::Ready(None) };
+        match carried.poll_frame(cx) {
+            Poll::Pending => self.wait(Phase::Body, Starved::No, cx).map(|error| Some(Err(self.fail(error)))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
+            Poll::Ready(came) => {
+                let data = came.as_ref().and_then(|came| came.as_ref().ok()?.data_ref());
+                let bytes = data.map_or(0, |data| data.len() as u64);
+                self.moments.bytes += bytes;
+                self.clock.moved(bytes);
+                self.finish(Instant::now);
+                Poll::Ready(came)
+            }
+        }
+    }
+
     /// Sends the request and waits for the head of the answer, both at once.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
         if let Reading::Shared(_) = self.reading {
             return self.poll_shared_head(cx);
+        }
+        if let Reading::Carried(_) = self.reading {
+            return self.poll_carried_head(cx);
         }
         loop {
             let starved = match self.poll_send(cx) {
@@ -214,10 +269,13 @@ impl Exchange {
                     return Poll::Ready(Ok((StatusCode::SWITCHING_PROTOCOLS, headers)));
                 }
                 Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
-                Poll::Ready(Ok(Ok(Came::End))) => return Poll::Ready(Err(self.ended())),
+                Poll::Ready(Ok(Ok(Came::End))) => return Poll::Ready(Err(self.ended(None))),
                 // In TLS 1.3 a server checks the client's certificate after the client's side of the handshake is complete.
                 Poll::Ready(Err(error)) => {
-                    return Poll::Ready(Err(tls::refusal(&error).map_or_else(|| self.ended(), Failure::Final)));
+                    return Poll::Ready(Err(match tls::refusal(&error) {
+                        Some(refusal) => Failure::Final(refusal.caused_by(error)),
+                        None => self.ended(Some(error)),
+                    }));
                 }
             }
         }
@@ -298,17 +356,17 @@ impl Exchange {
     }
 
     /// The connection ended inside or before the head.
-    fn ended(&mut self) -> Failure {
+    fn ended(&mut self, error: Option<io::Error>) -> Failure {
         self.own = None;
         let partly =
             matches!(&self.reading, Reading::Head { partial, interim, .. } if !partial.is_empty() || *interim > 0);
         if partly {
-            return Failure::Final(cut());
+            return Failure::Final(error.map_or_else(cut, cut_by));
         }
         if self.origin == Origin::Kept && self.request.rewind() {
             return Failure::Stale;
         }
-        Failure::Final(Error::new(Kind::Reset, "the upstream closed the connection before it answered"))
+        Failure::Final(reset(error))
     }
 
     /// From the head to the body, of which a part may have come already.
@@ -362,7 +420,7 @@ impl Exchange {
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
         }));
         self.moments.bytes += ready.len() as u64;
-        if read.unwrap_or_else(|_: io::Error| Err(cut()))? == Reuse::Close {
+        if read.unwrap_or_else(|error: io::Error| Err(cut_by(error)))? == Reuse::Close {
             self.reuse = Reuse::Close;
         }
         self.finish(Instant::now);
@@ -382,7 +440,7 @@ impl Exchange {
             self.clock.give_back(&mut own.wire.alarm);
             self.server().pool.put(own, self.clock.paused());
         }
-        if let Reading::Shared(_) = self.reading {
+        if let Reading::Shared(_) | Reading::Carried(_) = self.reading {
             self.reading = Reading::end();
         }
         self.request.stop();
@@ -408,6 +466,7 @@ impl Exchange {
             Reading::Head { .. } | Reading::Switched(_) => false,
             Reading::Body(Arriving { decoder, .. }) => decoder.done(),
             Reading::Shared(stream) => stream.done(),
+            Reading::Carried(carried) => carried.done(),
         }
     }
 
@@ -477,7 +536,7 @@ impl Exchange {
         self.reading = Reading::start();
         match broken {
             Broken::Failed(error) => Failure::Final(error),
-            Broken::Ended => self.ended(),
+            Broken::Ended => self.ended(None),
             Broken::Unprocessed if self.request.rewind_unseen() => Failure::Stale,
             Broken::Unprocessed => {
                 Failure::Final(Error::new(Kind::Reset, "the upstream accepts no more calls on this connection"))
@@ -510,6 +569,9 @@ impl http_body::Body for Exchange {
         if let Reading::Shared(_) = self.reading {
             return self.poll_shared_frame(cx);
         }
+        if let Reading::Carried(_) = self.reading {
+            return self.poll_carried_frame(cx);
+        }
         loop {
             let Reading::Body(Arriving { decoder, ready }) = &mut self.reading else { return Poll::Ready(None) };
             if !ready.is_empty() {
@@ -539,6 +601,7 @@ impl http_body::Body for Exchange {
             // A client that takes trailers may get some, though the length is known.
             Reading::Shared(stream) if self.request.passage.trailers && !stream.done() => None,
             Reading::Shared(stream) => stream.left(),
+            Reading::Carried(carried) => return carried.size_hint(),
         };
         left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::authenticated_caller::{AuthenticatedCall, Caller};
 use super::cached::{self, Cached};
-use super::call::Call;
 use super::call::buffer;
 use super::call::composed_part::NotedCall;
 use super::call::fields::CallFields;
@@ -18,10 +18,12 @@ use super::call::public::PublicSpec;
 use super::call::rewrite::RewriteSpec;
 use super::call::timeouts::Timeouts;
 use super::call::timing::CallEnd;
+use super::call::{Call, Root};
 use super::check;
 use super::connect::counters::{CounterSnapshot, Event};
 use super::credentials::ClientCredentials;
 use super::health::HealthSpec;
+use super::program::{Callee, Interceptor};
 use super::servers::affinity;
 use super::servers::choice::{self, Choice};
 use super::servers::mirror::{Mirror, MirrorSpec};
@@ -67,6 +69,8 @@ pub struct Upstream {
     own_dependence: OnceLock<Dependence>,
     /// Whether a part of the configuration names it.
     named: AtomicBool,
+    /// What a program puts around its calls.
+    interceptor: Option<Arc<dyn Interceptor>>,
 }
 
 /// The rule that chooses the server of a call, if by its client.
@@ -105,6 +109,7 @@ impl Upstream {
             shows_certificate: settings.tls.certificate.is_some(),
             caller: Caller::new(&settings, credentials)?,
             protocol: settings.protocol,
+            interceptor: settings.program.as_ref().and_then(|program| program.interceptor.clone()),
             forward: settings.forward,
             rewrite: settings.rewrite,
             links: settings.links,
@@ -141,6 +146,7 @@ impl Upstream {
             mirror: OnceLock::new(),
             own_dependence: OnceLock::new(),
             named: AtomicBool::new(false),
+            interceptor: None,
         }))
     }
 
@@ -485,8 +491,17 @@ impl Upstream {
         let mut call = call;
         // A cache notes parts itself.
         let part = call.keeping.take_part();
+        let begun = match self.interceptor.as_ref().filter(|interceptor| interceptor.is_needed()) {
+            Some(interceptor) => AuthenticatedCall::Boxed(interceptor.clone().call(self.clone(), call)),
+            None => self.begin_call(call),
+        };
+        // No future around it, which would have the call twice.
+        NotedCall { call: begun.finish(), part }
+    }
+
+    fn begin_call(&self, call: Box<Call>) -> AuthenticatedCall {
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
-        let begun = match self.buffer.filter(|_| buffer::applies(&call)) {
+        match self.buffer.filter(|_| buffer::applies(&call)) {
             None => begin(&self.caller, self.cached.as_ref(), call),
             Some(bound) => {
                 let (caller, cached) = (self.caller.clone(), self.cached.clone());
@@ -496,14 +511,24 @@ impl Upstream {
                     begin(&caller, cached.as_ref(), call).finish().await
                 }))
             }
-        };
-        // No future around it, which would have the call twice.
-        NotedCall { call: begun.finish(), part }
+        }
     }
 
     /// Checks the servers for as long as it is polled; `None` without `health`. Poll it on a thread that serves no requests:
     /// its connections are used by checks alone.
     pub fn watch(self: &Arc<Self>) -> Option<impl Future<Output = ()> + Send + 'static> {
         Some(check::watch(self.caller.clone(), self.health.clone()?))
+    }
+}
+
+impl Callee for Upstream {
+    fn url(&self, call: &Call) -> String {
+        let PublicOrigin { origin, authority, base } = self.caller.face();
+        let base: &str = if call.root == Root::Upstream { base } else { "" };
+        [origin.scheme(), "://", authority, base, &call.target].concat()
+    }
+
+    fn dispatch(self: Arc<Self>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>> {
+        Box::pin(self.begin_call(call).finish())
     }
 }

@@ -127,6 +127,7 @@ impl Shared {
             },
             counters: &self.counters,
             carry: settings.carry.part((&location.url, &location.socket, same)),
+            program: settings.program.as_ref(),
         };
         let wrong = |detail: String| Error::new(Kind::Internal, detail).of_upstream(&self.name);
         Server::new(location, &common).map(Arc::new).map_err(wrong)

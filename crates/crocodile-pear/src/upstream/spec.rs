@@ -17,6 +17,7 @@ use super::connect::resolve::Resolver;
 use super::credentials::CredentialsSpec;
 use super::environment::UpstreamEnvironment;
 use super::health::HealthSpec;
+use super::program::Program;
 use super::ready::{AffinityRule, Around, Upstream};
 use super::servers::balance::{BalanceSpec, Way};
 use super::servers::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
@@ -194,6 +195,18 @@ impl UpstreamSpec {
         given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<Arc<Upstream>> {
+        self.compile_for(name, span, given, None, problems)
+    }
+
+    /// The same for a program, which may put something around and below its calls.
+    pub fn compile_for(
+        &self,
+        name: &str,
+        span: Span,
+        given: &UpstreamEnvironment<'_>,
+        program: Option<Arc<Program>>,
+        problems: &mut Problems,
+    ) -> Option<Arc<Upstream>> {
         let given = &UpstreamEnvironment { carry: given.carry.part(("upstream", name)), ..given.clone() };
         let written = self.locations(name, span, problems);
         let service = self.url.as_ref().filter(|url| is_service(url.as_str()) && written.is_some());
@@ -243,6 +256,7 @@ impl UpstreamSpec {
             balance: self.balance.clone(),
             health: self.health.clone(),
             carry: given.carry.clone(),
+            program,
             service: service.and_then(|_| Some(Service(servers.first()?.url.host()?.into()))),
             ..Settings::new(name, servers.first()?.url.clone())
         };

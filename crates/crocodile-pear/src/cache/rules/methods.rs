@@ -4,6 +4,7 @@ use http::Method;
 use http::header::{
     CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE,
 };
+use sha2::{Digest, Sha256};
 
 /// The fields of a request that a cache answers itself.
 pub const CONDITIONS: [HeaderName; 2] = [IF_NONE_MATCH, IF_MODIFIED_SINCE];
@@ -66,11 +67,11 @@ impl Methods {
 
 /// The bytes that the body of a request adds to the key of its answer.
 pub fn digest(method: &Method, headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
-    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut digest = Sha256::new();
     let field = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b"\n"[..]);
     for part in [method.as_str().as_bytes(), &field(CONTENT_TYPE), &field(CONTENT_ENCODING), body] {
-        digest.update(&(part.len() as u64).to_le_bytes());
+        digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
-    digest.finish().as_ref().to_vec()
+    digest.finalize().to_vec()
 }

@@ -5,6 +5,7 @@ use http::header::{
     IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
 };
 use http::{Method, StatusCode};
+use sha2::{Digest, Sha256};
 
 use super::entry::Entry;
 use super::shared_body::SharedBody;
@@ -160,8 +161,8 @@ pub fn validators(kept: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderV
 /// Gives an answer an entity tag of its own, made of its body, unless it has one.
 pub fn describe(headers: &mut HeaderMap, body: &SharedBody) {
     let Some(pieces) = body.pieces().filter(|_| !headers.contains_key(ETAG)) else { return };
-    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut digest = Sha256::new();
     pieces.iter().for_each(|piece| digest.update(piece));
-    let digest: String = digest.finish().as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = digest.finalize()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     set(headers, ETAG, &format!("\"{digest}\""));
 }

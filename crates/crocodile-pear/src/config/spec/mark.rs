@@ -2,8 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 
-use ring::digest::{Context, SHA256};
 use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
 
 use super::decode::Decode;
 use super::definitions::Definitions;
@@ -18,11 +18,9 @@ pub struct Mark([u8; 32]);
 impl Mark {
     /// The mark of a value.
     pub fn of(value: impl Hash) -> Self {
-        let mut digest = Digest(Context::new(&SHA256));
+        let mut digest = Digest(Sha256::new());
         value.hash(&mut digest);
-        let mut mark = [0; 32];
-        mark.copy_from_slice(digest.0.finish().as_ref());
-        Mark(mark)
+        Mark(digest.0.finalize().into())
     }
 
     /// The mark of this and something else.
@@ -33,7 +31,7 @@ impl Mark {
 }
 
 /// Hashes with SHA-256, so that no two parts have the same mark by chance.
-struct Digest(Context);
+struct Digest(Sha256);
 
 impl Hasher for Digest {
     fn write(&mut self, bytes: &[u8]) {

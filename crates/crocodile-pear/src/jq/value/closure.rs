@@ -1,15 +1,16 @@
 //! Closures of Rust programs in the place of expressions of a configuration. JSON goes in and comes out as bytes.
 
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::json::{self, Data, Raw};
 
 /// Takes the JSON of an item; returns the JSON of each output, or the reason why there is none.
-type Run = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, String> + Send + Sync;
+type Run = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync;
 
 /// A closure, shared by everything that runs it.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ impl fmt::Debug for Closure {
 
 impl Closure {
     /// A closure over the JSON of an item.
-    pub fn new(run: impl Fn(&[u8]) -> Result<Vec<Vec<u8>>, String> + Send + Sync + 'static) -> Self {
+    pub fn new(run: impl Fn(&[u8]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync + 'static) -> Self {
         Closure { run: Arc::new(run), takes_names: false }
     }
 
@@ -49,7 +50,9 @@ impl Closure {
         lookup: &mut dyn FnMut(&str) -> Data,
     ) -> Result<Vec<Data>, Error> {
         let input = if names.is_empty() { written(&item)? } else { object(names, lookup)? };
-        let outputs = (self.run)(&input).map_err(|reason| Error::new(Kind::Expression, reason))?;
+        // A panic is the failure of this item, on whatever thread it is.
+        let outputs = panic::catch_unwind(AssertUnwindSafe(|| (self.run)(&input)));
+        let outputs = outputs.map_err(|payload| Error::of_panic(&*payload))??;
         outputs.into_iter().map(|output| Raw::check(&output.into()).map(Data::Json)).collect()
     }
 }

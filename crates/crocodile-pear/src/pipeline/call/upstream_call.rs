@@ -320,6 +320,7 @@ impl Calling {
             note,
             affinity: None,
             presents: Presents::Credentials,
+            context: None,
         });
         let set = || {
             let value =

@@ -64,6 +64,8 @@ pub struct Flowing {
     pub item: bool,
     /// Whether it is the first step.
     pub first: bool,
+    /// Whether the items have been made one answer.
+    pub joined: bool,
     /// Named results that expressions may use from here on.
     pub names: Vec<String>,
     /// Named results that only `merge` makes known.
@@ -82,6 +84,7 @@ impl Default for Flowing {
             shape: Shape::One,
             item: true,
             first: true,
+            joined: false,
             names: Vec::new(),
             pending: Vec::new(),
             answers: Vec::new(),

@@ -14,7 +14,7 @@ use http_body::Frame;
 
 use crate::choice;
 use crate::config::spec::Size;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::format::{self, Lines, sse};
 use crate::jq;
 use crate::json;
@@ -122,6 +122,7 @@ impl Spec for Concatenate {
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         cx.flow.shape = Shape::One;
+        cx.flow.joined = true;
         let waits = match self.order {
             ItemOrder::Arrival => "each item is read whole before it is sent on",
             ItemOrder::Request => "each item is read whole, and waits for those before it",
@@ -290,7 +291,11 @@ async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> Item {
         // It says itself what it is.
         Some(Ok(answer)) if spec.on_error == OnError::Keep && !spec.body_only => {
             let refused = refusal(&answer);
-            (write(answer, &spec, &mut text).await, Some(refused))
+            match write(answer, &spec, &mut text).await {
+                // What it says of itself cannot be read: its status still can.
+                Err(error) if error.kind() == Kind::Malformed => (Err(refused), None),
+                written => (written, Some(refused)),
+            }
         }
         Some(Ok(answer)) => (Err(refuse(answer).await), None),
         Some(Err(error)) => (Err(error), None),

@@ -118,6 +118,10 @@ impl Spec for Each {
             let remedy = "begin with a `request`, or give the items to its `for_each`";
             return cx.problems.error(written.span, "`each` has no list before it", remedy);
         }
+        if cx.flow.joined {
+            let remedy = "leave `concatenate` out, or move it behind `each`";
+            return cx.problems.error(written.span, "`each` takes apart what `concatenate` has joined", remedy);
+        }
         let filter = cx.filter(&self.items)?;
         let path = Path::parse(written.as_str()).map(Arc::new);
         let items = format!("{}[]", written.as_str().trim_end());

@@ -10,10 +10,10 @@ use futures_util::future::{Either, select};
 
 use super::{Attempt, head};
 use crate::config::spec::Timeout;
-use crate::error::{Error, Kind};
+use crate::error::Kind;
 use crate::resilience::trial::{Trial, Turn};
 use crate::upstream::call::clock::Clock;
-use crate::upstream::call::outcome::{Failure, Outcome};
+use crate::upstream::call::outcome::{Failure, Outcome, reset};
 use crate::upstream::call::timeouts::Timeouts;
 use crate::upstream::exchange::Exchange;
 use crate::upstream::servers::Servers;
@@ -106,7 +106,7 @@ async fn resume(exchange: &mut Exchange) -> Outcome {
         Failure::Unsent(error) => exchange.lose(error, true),
         Failure::Final(error) => exchange.lose(error, false),
         Failure::Stale => {
-            let error = Error::new(Kind::Reset, "the upstream closed the connection before it answered");
+            let error = reset(None);
             exchange.lose(error, true)
         }
     })

@@ -260,7 +260,7 @@ impl Clock {
             Phase::Upload | Phase::FirstByte => "the upstream did not answer in time",
             Phase::Body => "the upstream stopped in the middle of its answer",
         };
-        Error::new(Kind::Timeout, detail)
+        Error::new(Kind::Timeout, detail).caused_by(std::io::Error::from(std::io::ErrorKind::TimedOut))
     }
 }
 

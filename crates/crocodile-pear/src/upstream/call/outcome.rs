@@ -53,7 +53,18 @@ fn failed(status: StatusCode) -> bool {
 
 /// The answer ended too early.
 pub(crate) fn cut() -> Error {
-    Error::new(Kind::Cut, "the answer ended before it was whole")
+    cut_by(std::io::ErrorKind::UnexpectedEof.into())
+}
+
+/// The same, with the error of the connection.
+pub(crate) fn cut_by(error: std::io::Error) -> Error {
+    Error::new(Kind::Cut, "the answer ended before it was whole").caused_by(error)
+}
+
+/// The connection ended before there was an answer.
+pub(crate) fn reset(error: Option<std::io::Error>) -> Error {
+    let error = error.unwrap_or_else(|| std::io::ErrorKind::ConnectionReset.into());
+    Error::new(Kind::Reset, "the upstream closed the connection before it answered").caused_by(error)
 }
 
 /// The status is not one of HTTP.

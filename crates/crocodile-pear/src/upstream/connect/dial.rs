@@ -29,7 +29,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 pub(crate) async fn connect(address: SocketAddr) -> Result<TcpStream, ConnectFault> {
     let stream = dial(address).await.map_err(|error| {
         let (kind, told) = explain(&error);
-        ConnectFault::new(kind, told, format!("{address}: {error}"))
+        ConnectFault::new(kind, told, format!("{address}: {error}")).caused_by(error)
     })?;
     // A head is written whole, so Nagle's algorithm would only delay it. Calls also work without the option.
     let _ = stream.set_nodelay(true);
@@ -69,7 +69,7 @@ pub(crate) async fn connect_unix(path: &Path) -> Result<UnixStream, ConnectFault
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(QUEUED).await,
             Err(error) => {
                 let (kind, told) = explain(&error);
-                return Err(ConnectFault::new(kind, told, format!("{}: {error}", path.display())));
+                return Err(ConnectFault::new(kind, told, format!("{}: {error}", path.display())).caused_by(error));
             }
         }
     }

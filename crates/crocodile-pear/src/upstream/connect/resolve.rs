@@ -1,9 +1,17 @@
 //! DNS: a thread of its own looks names up, and again before an answer expires, so that calls do not wait.
 
+#[cfg(feature = "dns")]
+mod ask;
+#[cfg(not(feature = "dns"))]
+#[path = "resolve/ask_system.rs"]
 mod ask;
 mod follow;
 mod hosts;
 mod known;
+#[cfg(feature = "dns")]
+mod system;
+#[cfg(not(feature = "dns"))]
+#[path = "resolve/system_alone.rs"]
 mod system;
 
 use std::fmt;

@@ -15,9 +15,8 @@ use crate::error::{Error, Kind};
 use crate::http::http1::answer::Asked;
 use crate::http::http1::fields::rebuilt;
 use crate::http::http1::write;
-use crate::http::loop_detection;
 use crate::json;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{Body, Pulled, Whole};
 use crate::message::side_channel::{Passage, Upgrade};
 use crate::telemetry::trace::Trace;
 use crate::upstream::call::expecting::Expecting;
@@ -202,7 +201,7 @@ impl Request {
             begun: false,
             written: 0,
         };
-        match server.pool.shares() {
+        match server.pool.shares() || server.transport().is_some() {
             // If the version is known, the head is written at once: bytes are smaller than parts.
             false => {
                 request.head = parts.write_traced(server, noted.trace);
@@ -237,6 +236,23 @@ impl Request {
         self.head = Bytes::new();
         self.out.head = 0;
         self.parts.as_ref().and_then(|parts| parts.share(server)).ok_or_else(gone)
+    }
+
+    /// The whole request, for a transport.
+    ///
+    /// # Errors
+    /// As [`shared_head`](Self::shared_head).
+    pub(crate) fn carried(&mut self, server: &Server) -> Result<http::Request<Pulled>, Error> {
+        let (mut head, ()) = self.shared_head(server)?.into_parts();
+        head.version = Version::HTTP_11;
+        self.begun = true;
+        let body: Pulled = match self.stream.take() {
+            Some(stream) => stream.body,
+            None => Box::pin(Whole::new(self.body.clone())),
+        };
+        self.out = Out::default();
+        self.written += 1;
+        Ok(http::Request::from_parts(head, body))
     }
 
     /// Whether the connection will change its protocol.
@@ -428,9 +444,11 @@ impl Parts {
             }
             write_fields(out, &self.headers);
             self.link.write(out);
-            out.extend_from_slice(b"via: ");
-            out.extend_from_slice(loop_detection::entry(self.received).as_bytes());
-            out.extend_from_slice(b"\r\n");
+            if let Some(via) = server.via(self.received) {
+                out.extend_from_slice(b"via: ");
+                out.extend_from_slice(via);
+                out.extend_from_slice(b"\r\n");
+            }
             write_length(out, self.length);
             out.extend_from_slice(b"\r\n");
             Bytes::copy_from_slice(out)
@@ -442,7 +460,10 @@ impl Parts {
         let uri = Uri::builder().scheme(server.face.origin.scheme()).authority(self.host(server)).path_and_query(path);
         let fields = self.headers.iter().filter(|(name, _)| !rebuilt(name));
         let mut headers: HeaderMap = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-        headers.append(VIA, HeaderValue::from_static(loop_detection::entry(self.received)));
+        // The name of a process and a checked value are valid.
+        if let Some(via) = server.via(self.received).and_then(|via| HeaderValue::from_bytes(via).ok()) {
+            headers.append(VIA, via);
+        }
         if self.link.trailers {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }

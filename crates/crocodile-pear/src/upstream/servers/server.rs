@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::Uri;
+use http::{Uri, Version};
 
 use super::affinity::hash;
 use crate::config::carried_state::Carry;
@@ -22,6 +22,7 @@ use crate::upstream::connect::origin::Origin;
 use crate::upstream::connect::pool::{Bounds, Pool};
 use crate::upstream::connect::resolve::Resolver;
 use crate::upstream::health::availability::{Availability, Rules};
+use crate::upstream::program::{Program, Transport, Via};
 
 /// A server of an upstream.
 pub(crate) struct Server {
@@ -40,6 +41,8 @@ pub(crate) struct Server {
     pub(crate) weight: AtomicU32,
     /// `None` without health checks, ejection and breaker: calls always go there.
     pub(crate) standing: Option<Box<Availability>>,
+    /// What a program puts below its calls.
+    pub(crate) program: Option<Arc<Program>>,
 }
 
 /// The counters of the calls to a server.
@@ -97,6 +100,8 @@ pub(crate) struct Common<'a> {
     pub(crate) counters: &'a Arc<Counters>,
     /// The state of this server.
     pub(crate) carry: Carry,
+    /// What a program puts below its calls.
+    pub(crate) program: Option<&'a Arc<Program>>,
 }
 
 impl Server {
@@ -114,6 +119,8 @@ impl Server {
         }
         let (tls, port) = match url.scheme_str() {
             Some("http") => (None, 80),
+            // A transport has its own.
+            Some("https") if common.program.is_some_and(|program| program.transport.is_some()) => (None, 443),
             Some("https") => {
                 let tls = Tls::new(common.tls, authority.host(), common.protocol.offers());
                 (Some(tls.map_err(|unfit| unfit.message)?), 443)
@@ -140,7 +147,18 @@ impl Server {
             figures: carry.state(ServerFigures::new),
             weight: AtomicU32::new((*weight).max(1)),
             standing: Availability::new(&common.rules, carry).map(Box::new),
+            program: common.program.cloned(),
         })
+    }
+
+    /// What makes its calls instead of sockets.
+    pub(crate) fn transport(&self) -> Option<&Arc<dyn Transport>> {
+        self.program.as_ref()?.transport.as_ref()
+    }
+
+    /// What `via` says in its calls.
+    pub(crate) fn via(&self, received: Version) -> Option<&[u8]> {
+        self.program.as_ref().map_or(&Via::Own, |program| &program.via).value(received)
     }
 
     /// Its share of the calls.

@@ -22,6 +22,7 @@ use crate::upstream::connect::location::{Location, Service};
 use crate::upstream::connect::resolve::Resolver;
 use crate::upstream::health::HealthSpec;
 use crate::upstream::health::eject::{EjectSpec, Ejection};
+use crate::upstream::program::Program;
 
 /// The configuration of an upstream.
 #[derive(Clone, Debug)]
@@ -69,6 +70,8 @@ pub struct Settings {
     pub health: Option<HealthSpec>,
     /// The state that it takes over from the configuration before.
     pub carry: Carry,
+    /// What a program puts around and below its calls.
+    pub program: Option<Arc<Program>>,
 }
 
 impl Settings {
@@ -96,6 +99,7 @@ impl Settings {
             balance: spec::defaults(),
             health: None,
             carry: Carry::default(),
+            program: None,
         }
     }
 

@@ -142,7 +142,7 @@ impl Variables {
     fn evaluate(&self, item: &Data, names: &Names, scope: &Scope, first: bool) -> Result<Value, Error> {
         let one = |filter: &Filter| {
             let values = apply(filter, item.clone(), names, scope, Blame::of(filter, first))?;
-            Ok(values.into_iter().next().map_or_else(jq::null, Data::into_value))
+            Ok::<_, Error>(values.into_iter().next().map_or_else(jq::null, Data::into_value))
         };
         match self {
             Variables::Whole(filter) => {

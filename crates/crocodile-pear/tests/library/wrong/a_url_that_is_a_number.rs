@@ -1,0 +1,7 @@
+// says: Uri
+#![allow(unused_imports, unused_variables, dead_code)]
+use crocodile_pear::{Client, Error, One, Step};
+
+fn main() {
+    let _ = Client::new().get(7);
+}

@@ -1,0 +1,7 @@
+// says: type annotations needed
+#![allow(unused_imports, unused_variables, dead_code)]
+use crocodile_pear::{Client, Error, One, Step};
+
+fn main() {
+    let c = Client::new(); let _ = async move { let x = c.get("http://a/").as_json().await?; drop(x); Ok::<_, Error>(()) };
+}

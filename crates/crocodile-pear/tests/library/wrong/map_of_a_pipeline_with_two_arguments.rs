@@ -1,0 +1,7 @@
+// says: a closure|jq
+#![allow(unused_imports, unused_variables, dead_code)]
+use crocodile_pear::{Client, Error, One, Step};
+
+fn main() {
+    let _ = Client::new().request(["http://a/"]).map(|a: u8, b: u8| a + b);
+}

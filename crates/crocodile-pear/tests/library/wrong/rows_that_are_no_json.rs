@@ -1,0 +1,7 @@
+// says: Serialize
+#![allow(unused_imports, unused_variables, dead_code)]
+use crocodile_pear::{Client, Error, One, Step};
+
+fn main() {
+    struct Row; let _ = Client::new().items([Row]).into_json();
+}
