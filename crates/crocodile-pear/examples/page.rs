@@ -38,6 +38,7 @@ struct Page {
 
 /// What clients of this program see of a failure.
 pub enum AppError {
+    /// A call that failed.
     Upstream(Error),
 }
 

@@ -527,7 +527,7 @@ impl Call {
                 let status = status.clone();
                 let told = move |error: Error| {
                     let error = status.get().copied().into_iter().fold(error, Error::answered);
-                    url.into_iter().fold(error, Error::at_url).at_call(place)
+                    read::explained(url.into_iter().fold(error, Error::at_url).at_call(place))
                 };
                 let outcome = match producer.outcome {
                     Awaited::Here(Some(Ok(answer))) if answer.is_usable() => {

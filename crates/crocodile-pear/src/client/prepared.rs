@@ -106,7 +106,12 @@ impl Prepared {
     {
         let (head, body) = request.into_parts();
         let target = head.uri.path_and_query().cloned();
-        let mut scope = Scope::new(head.method, target, head.headers, Body::Pulled(Box::pin(Brought(Box::pin(body)))));
+        // No body is no stream: a cache serves such a request.
+        let body = match body.is_end_stream() {
+            true => Body::empty(),
+            false => Body::Pulled(Box::pin(Brought(Box::pin(body)))),
+        };
+        let mut scope = Scope::new(head.method, target, head.headers, body);
         scope.time_briefly();
         let values = self.params.iter().cloned().zip(params.iter().map(|value| (*value).to_owned())).collect();
         scope.set_params(Params { values, rest: None });

@@ -1,5 +1,7 @@
 //! Answers as typed values.
 
+use std::io;
+
 use bytes::Bytes;
 use http::StatusCode;
 use serde::de::DeserializeOwned;
@@ -26,7 +28,7 @@ pub async fn value<T: DeserializeOwned + Send + 'static>(answer: Answer, most: u
     let bytes = match is_plain_json(&answer) {
         true => answer.body.collect(most).await,
         // Checked and made JSON.
-        false => format::data(answer, most).await.and_then(bytes),
+        false => format::data(answer, most).await.and_then(bytes).map_err(explained),
     };
     parse(bytes.map_err(|error| error.answered(status))?, status).await
 }
@@ -49,6 +51,17 @@ fn bytes(data: Data) -> Result<Bytes, Error> {
     match data {
         Data::Json(raw) => Ok(raw.bytes().clone()),
         Data::Value(value) => json::to_bytes(&value),
+    }
+}
+
+/// The same error with a cause, where a parser of this crate has found it.
+pub fn explained(error: Error) -> Error {
+    match error.kind() {
+        Kind::Malformed => {
+            let detail = error.detail().to_owned();
+            error.caused_by(io::Error::new(io::ErrorKind::InvalidData, detail))
+        }
+        _ => error,
     }
 }
 

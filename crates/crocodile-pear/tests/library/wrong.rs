@@ -19,7 +19,8 @@ fn errors(program: &Path) -> Option<String> {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
     let mut compiler = Command::new(std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned()));
-    compiler.args(["--edition=2024", "--emit=metadata", "--crate-type=bin", "-o", "/dev/null", "-L"]);
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("wrong-{}", std::process::id()));
+    compiler.args(["--edition=2024", "--emit=metadata", "--crate-type=bin", "-o"]).arg(made).arg("-L");
     compiler.arg(format!("dependency={}", folder.display()));
     for name in ["crocodile_pear", "serde", "http", "tower_service"] {
         let Some(library) = newest(folder, name) else { continue };

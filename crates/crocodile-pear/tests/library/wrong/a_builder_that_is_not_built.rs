@@ -1,4 +1,4 @@
-// says: `build` makes the client
+// says: unused `ClientBuilder` that must be used
 #![allow(unused_imports, unused_variables, dead_code)]
 #![deny(unused_must_use)]
 use crocodile_pear::{Client, Error, One, Step};

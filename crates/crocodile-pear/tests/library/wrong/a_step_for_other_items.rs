@@ -1,4 +1,4 @@
-// says: is no step
+// says: is no step for items of type `u8`
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: not general enough|borrowed|Deserialize
+// says: implementation of `Deserialize` is not general enough
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

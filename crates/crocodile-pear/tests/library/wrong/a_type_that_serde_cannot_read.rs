@@ -1,4 +1,4 @@
-// says: the trait bound `User: 
+// says: the trait bound `User: serde::de::DeserializeOwned` is not satisfied
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: cannot be sent between threads safely
+// says: `Rc<{integer}>` cannot be sent between threads safely
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: cannot be sent between threads safely|cannot be shared
+// says: `Rc<i32>` cannot be sent between threads safely
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: type annotations needed
+// says: DeserializeOwned` is not satisfied
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: expected|mismatch
+// says: expected `Result<Request<Body>, Error>`, found `()`
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

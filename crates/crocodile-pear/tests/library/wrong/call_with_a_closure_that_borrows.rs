@@ -1,4 +1,4 @@
-// says: may outlive the current function|does not live long enough
+// says: use the `move` keyword
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

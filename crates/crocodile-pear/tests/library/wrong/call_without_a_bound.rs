@@ -1,4 +1,4 @@
-// says: takes 2 arguments but 1 argument was supplied|argument #
+// says: argument #1 of type `usize` is missing
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: jq|iterator|list
+// says: `u8` is not an iterator
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

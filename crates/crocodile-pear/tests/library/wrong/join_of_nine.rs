@@ -1,4 +1,4 @@
-// says: cannot be joined
+// says: write a `Vec<One<T>>`
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -1,4 +1,4 @@
-// says: jq
+// says: or a jq expression
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

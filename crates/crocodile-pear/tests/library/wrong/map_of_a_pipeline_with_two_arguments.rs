@@ -1,4 +1,4 @@
-// says: a closure|jq
+// says: closure is expected to take 1 argument, but it takes 2 arguments
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

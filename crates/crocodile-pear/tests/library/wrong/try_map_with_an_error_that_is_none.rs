@@ -1,4 +1,4 @@
-// says: Wrong: |From<Wrong>
+// says: the trait `std::error::Error` is not implemented for `Wrong`
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 
