@@ -178,19 +178,20 @@ impl Servers {
         };
         let authority = url.authority().ok_or_else(|| unfit(&url.to_string()))?.as_str();
         let target = url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        let set = !self.defaults.is_empty();
         let mut known = self.lock();
         if let Some((upstream, named)) = known.find(authority, secure) {
-            return Ok(Aim { upstream, target, named });
+            return Ok(Aim { upstream, target, named: named || set });
         }
         let key = plain_authority(authority, secure);
         if *key != *authority
             && let Some((upstream, named)) = known.find(&key, secure)
         {
-            return Ok(Aim { upstream, target, named });
+            return Ok(Aim { upstream, target, named: named || set });
         }
         let upstream = self.open(&key, secure).map_err(|error| error.at_url(url.clone()))?;
         known.remember(key, secure, upstream.clone());
-        Ok(Aim { upstream, target, named: !self.defaults.is_empty() })
+        Ok(Aim { upstream, target, named: set })
     }
 
     /// An upstream for an origin that nobody has named; its name in errors is the host.
