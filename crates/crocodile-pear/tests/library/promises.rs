@@ -325,3 +325,62 @@ async fn a_value_that_is_late_has_its_own_limit() {
     let all = client.join((0..3).map(crocodile_pear::One::of).collect::<Vec<_>>());
     assert_eq!(all.value().now_or_never().unwrap().unwrap(), [0, 1, 2]);
 }
+
+/// The fields of all spans of calls.
+#[derive(Clone, Default)]
+struct Spans(Arc<std::sync::Mutex<std::collections::BTreeMap<String, String>>>);
+
+impl tracing::field::Visit for Spans {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        self.0.lock().unwrap().insert(field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned());
+    }
+}
+
+impl tracing::Subscriber for Spans {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == "crocodile_pear::call"
+    }
+
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        span.record(&mut self.clone());
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+        values.record(&mut self.clone());
+    }
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {}
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn a_call_is_a_span_with_the_fields_of_opentelemetry() {
+    let (shop, url) = shop(500, "no");
+    let spans = Spans::default();
+    let seen = tracing::subscriber::set_default(spans.clone());
+    let answer = Client::new().get(url.as_str()).name("broken").whole().await.unwrap();
+    drop(seen);
+    assert_eq!(answer.status(), 500);
+    let port = shop.address.port().to_string();
+    let fields = spans.0.lock().unwrap().clone();
+    for (name, value) in [
+        ("otel.kind", "client"),
+        ("otel.name", "GET"),
+        ("http.request.method", "GET"),
+        ("url.full", url.as_str()),
+        ("server.address", "127.0.0.1"),
+        ("server.port", port.as_str()),
+        ("http.response.status_code", "500"),
+        ("http.response.body.size", "2"),
+        ("error.type", "500"),
+        ("call.name", "broken"),
+    ] {
+        assert_eq!(fields.get(name).map(String::as_str), Some(value), "{name} of {fields:?}");
+    }
+}
