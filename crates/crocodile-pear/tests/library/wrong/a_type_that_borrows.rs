@@ -3,5 +3,9 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    #[derive(serde::Deserialize)] struct User<'a> { name: &'a str } let _ = Client::new().get("http://a/").as_json::<User<'_>>();
+    #[derive(serde::Deserialize)]
+    struct User<'a> {
+        name: &'a str,
+    }
+    let _ = Client::new().get("http://a/").as_json::<User<'_>>();
 }

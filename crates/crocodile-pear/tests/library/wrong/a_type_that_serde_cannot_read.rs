@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    struct User; let _ = Client::new().get("http://a/").as_json::<User>();
+    struct User;
+    let _ = Client::new().get("http://a/").as_json::<User>();
 }

@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    let n = std::rc::Rc::new(1); let _ = Client::new().items([1]).map(move |x| x + *n);
+    let n = std::rc::Rc::new(1);
+    let _ = Client::new().items([1]).map(move |x| x + *n);
 }

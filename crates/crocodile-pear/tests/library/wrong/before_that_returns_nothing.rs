@@ -3,5 +3,9 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    let _ = Client::builder().before(async |request| { drop::<http::Request<crocodile_pear::Body>>(request); }).build();
+    let _ = Client::builder()
+        .before(async |request| {
+            drop::<http::Request<crocodile_pear::Body>>(request);
+        })
+        .build();
 }

@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    let c = Client::new(); let _ = c.clone().items([1]).call(move |id| c.get(format!("http://a/{id}")).as_json::<u8>());
+    let c = Client::new();
+    let _ = c.clone().items([1]).call(move |id| c.get(format!("http://a/{id}")).as_json::<u8>());
 }

@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    let c = Client::new(); let _ = c.join((c.get("http://a/"), c.get("http://b/")));
+    let c = Client::new();
+    let _ = c.join((c.get("http://a/"), c.get("http://b/")));
 }

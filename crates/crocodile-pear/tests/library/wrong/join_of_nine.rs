@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    let one = || One::of(1); let _ = Client::new().join((one(), one(), one(), one(), one(), one(), one(), one(), one()));
+    let one = || One::of(1);
+    let _ = Client::new().join((one(), one(), one(), one(), one(), one(), one(), one(), one()));
 }

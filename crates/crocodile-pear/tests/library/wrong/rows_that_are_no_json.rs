@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    struct Row; let _ = Client::new().items([Row]).into_json();
+    struct Row;
+    let _ = Client::new().items([Row]).into_json();
 }

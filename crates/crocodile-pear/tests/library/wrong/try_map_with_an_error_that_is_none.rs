@@ -3,5 +3,6 @@
 use crocodile_pear::{Client, Error, One, Step};
 
 fn main() {
-    struct Wrong; let _ = Client::new().items([1]).try_map(|n: u8| if n > 1 { Ok(n) } else { Err(Wrong) });
+    struct Wrong;
+    let _ = Client::new().items([1]).try_map(|n: u8| if n > 1 { Ok(n) } else { Err(Wrong) });
 }
