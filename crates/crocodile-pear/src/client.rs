@@ -1,4 +1,12 @@
-//! The pipeline for Rust programs: `client.request(uris).timer(…).transform(…).concatenate_json(…).into_response()`.
+//! The engine for Rust programs: typed calls, and pipelines of steps.
+//!
+//! - `handle`: the client. `builder`, `upstream`: its settings. `servers`: the origins that it knows.
+//! - `call`, `one`, `join`, `items`, `step`: the typed face. `dispatch` makes the calls, `read` makes values of answers.
+//! - `pipeline`, `calls`, `prepared`: the steps of a configuration, as methods and from YAML.
+//! - `observe`, `transport`: what a program puts around and below its calls. `guard`: its closures, which may panic.
+//!
+//! Invariants: the flow of the steps carries the typed items too, and each call goes through an upstream. Nothing runs before it is polled.
+//! Bounds: 96 origins besides those that are named.
 
 mod answer;
 mod body;
