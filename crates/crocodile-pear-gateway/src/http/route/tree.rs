@@ -184,7 +184,7 @@ impl<T> Leaf<T> {
         let mut segments = path.split('/').skip(1).enumerate();
         let mut param = |(name, wanted): &(Arc<str>, usize)| {
             let segment = segments.find(|(at, _)| at == wanted).map_or("", |(_, segment)| segment);
-            Ok((name.clone(), text(segment)?.into_owned()))
+            Ok::<_, Error>((name.clone(), text(segment)?.into_owned()))
         };
         let values = self.params.iter().map(&mut param).collect::<Result<_, _>>()?;
         // Sent on as it came, and read by the upstream as each segment is read here.
