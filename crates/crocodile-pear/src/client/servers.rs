@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use http::Uri;
 use indexmap::IndexMap;
 
+use super::observe::Hooks;
 use super::upstream::Upstream as UpstreamSettings;
 use crate::cache::Store;
 use crate::config::carried_state::Carry;
@@ -14,7 +15,7 @@ use crate::config::spec::Located;
 use crate::database::Database;
 use crate::error::{Error, Kind};
 use crate::pipeline::step::{ByName, Known, KnownRoute};
-use crate::upstream::program::Program;
+use crate::upstream::program::{Interceptor, Program, Via};
 use crate::upstream::{Resolver, Settings, Upstream, UpstreamEnvironment, UpstreamSpec};
 
 /// Origins that are remembered besides those in use: an upstream is 32 KiB, and a program has few that it calls again and again.
@@ -87,7 +88,10 @@ pub struct Aim {
 
 impl Default for Servers {
     fn default() -> Self {
-        Servers::new(Program::default(), UpstreamSettings::default(), None, None)
+        // Spans of calls need no setting.
+        let interceptor: Arc<dyn Interceptor> = Arc::new(Hooks::default());
+        let program = Program { interceptor: Some(interceptor), via: Via::Absent, transport: None };
+        Servers::new(program, UpstreamSettings::default(), None, None)
     }
 }
 

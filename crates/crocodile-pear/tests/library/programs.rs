@@ -210,6 +210,9 @@ fn large() -> u64 {
 
 #[tokio::test]
 async fn a_large_body_goes_up_and_down_in_little_memory() {
+    if !alone("programs::a_large_body_goes_up_and_down_in_little_memory") {
+        return;
+    }
     let size = large();
     let shop = Served::begin(move |stream| async move {
         let stream = stream.into_std().unwrap();
@@ -274,6 +277,17 @@ impl tokio::io::AsyncWrite for Slow {
     fn poll_shutdown(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<std::io::Result<()>> {
         Poll::Ready(Ok(()))
     }
+}
+
+/// Whether the test is alone in its process, so that its memory is its own. Otherwise it is run in one.
+pub fn alone(test: &str) -> bool {
+    if std::env::var_os("LIBRARY_ALONE").is_some() {
+        return true;
+    }
+    let mut own = std::process::Command::new(std::env::current_exe().unwrap());
+    let done = own.args(["--exact", test, "--nocapture"]).env("LIBRARY_ALONE", "yes").output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    false
 }
 
 /// The memory of this process that is in use, in bytes.
