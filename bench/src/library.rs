@@ -116,7 +116,8 @@ async fn round(side: Side, address: SocketAddr, options: &Options) -> Result<()>
     if weight == 0 || wanted == 0 || calls == 0 {
         return Err("nothing was read".into());
     }
-    say(&format!("{} {}", spent / 1000.0 / calls_made as f64, peak()?))
+    say(&format!("{} {}", spent / 1000.0 / calls_made as f64, peak()?))?;
+    Ok(())
 }
 
 /// The calls that were made, and what their answers weigh.
