@@ -1,4 +1,4 @@
-//! What an edge gateway does beside proxying: asks a service whether a request may pass, serves files, copies calls. CPU of the process for
+//! Work of an edge gateway beside proxying: asks a service whether a request may pass, serves files, copies calls. CPU of the process for
 //! one request, beside nginx where it can do that, in one run.
 
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What fails while requests come: what clients get, when all is well again, what the log tells.
+//! Faults while requests come: what clients get, when all is well again, what the log tells.
 
 use std::path::{Path, PathBuf};
 

@@ -78,7 +78,7 @@ enum Bench {
     Items(items::Options),
     /// The library beside reqwest and futures: typed calls for each of many ids, and three at once
     Library(library::Options),
-    /// What fails while requests come: what clients get, when all is well again, what the log tells
+    /// Faults while requests come: what clients get, when all is well again, what the log tells
     Faults(faults::Options),
     /// A route that fails and logs while nobody reads the log: latencies of another route
     Logs(logs::Options),

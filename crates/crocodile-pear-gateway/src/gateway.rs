@@ -93,7 +93,7 @@ pub struct Gateway {
     store: Option<Arc<Worked<Store>>>,
     /// The paths of all endpoints, by the paths of upstreams that they serve.
     table: Arc<PublicTable>,
-    /// What that is filled with, until all are compiled.
+    /// The paths that the table is filled with, until all are compiled.
     ways: Vec<(PublicWay, Vec<String>, Option<Method>)>,
 }
 

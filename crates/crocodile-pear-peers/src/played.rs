@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// One side of a socket: it has no room now and then, and takes and gives parts.
+/// A side of a socket: it has no room now and then, and takes and gives parts.
 #[derive(Debug)]
 pub struct Played {
     pub stream: DuplexStream,

@@ -48,14 +48,14 @@ async fn answer((_, mut respond): Asked, size: usize) -> Option<()> {
     Some(())
 }
 
-/// One kind of download.
+/// A kind of download.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// The HTTP version of the upstream: 1 or 2.
     pub upstream: u8,
-    /// Of the gateway.
+    /// The threads of the gateway.
     pub threads: usize,
-    /// Of the client, for each stream and for the connection.
+    /// The window of the client, for each stream and for the connection.
     pub window: u32,
     /// Streams of one connection.
     pub at_once: usize,
@@ -77,11 +77,11 @@ impl Display for Kind {
     }
 }
 
-/// What came of one kind.
+/// The outcome of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub downloads: usize,
-    /// Those of which nothing came for long.
+    /// The downloads of which no byte came for long.
     pub stopped: usize,
     pub took: Duration,
     pub slowest: Duration,

@@ -34,7 +34,7 @@ const KEYS: &str = "\
 - { sha256: 55579b557896d0ce1764c47fed644f9b35f58bad620674af23f356d80ed0c503, claims: { sub: anna, team: a } }\n\
 - { sha256: 32987c4b7a9fb90e729425fc63e7bb81ce2cb1f80140ddeddc968aa79a34e8f8, claims: { sub: bert, team: a } }\n";
 
-/// What came of them.
+/// The figures of all requests.
 #[derive(Debug, Default)]
 pub struct Figures {
     pub endpoints: usize,
@@ -45,7 +45,7 @@ pub struct Figures {
     pub wrong: Vec<String>,
 }
 
-/// What one cache did.
+/// The counts of one cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub asked: usize,
@@ -78,7 +78,7 @@ struct Batch {
     _shop: Shop,
 }
 
-/// One client: the fields that it sends.
+/// A client: the fields that it sends.
 struct Person(String);
 
 /// An answer without what tells nothing of whom it is for.

@@ -41,9 +41,9 @@ pub fn all() -> impl Iterator<Item = &'static Fault> {
 
 /// A fault: a row of the table.
 pub struct Fault {
-    /// What fails, and how: `postgresql/killed`.
+    /// The name: what fails, and how: `postgresql/killed`.
     pub name: &'static str,
-    /// What clients may get while it lasts.
+    /// The answers that clients may get while it lasts.
     pub meanwhile: Meanwhile,
     /// How long everything may take to be whole again.
     pub whole: Duration,
@@ -56,13 +56,13 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What fails.
+    /// The part that fails.
     pub fn dependency(&self) -> &'static str {
         self.name.split('/').next().unwrap_or_default()
     }
 }
 
-/// What clients may get while a fault lasts.
+/// The answers that clients may get while a fault lasts.
 #[derive(Clone, Copy, Debug)]
 pub struct Meanwhile {
     /// The statuses of answers that are not the right one.
@@ -75,7 +75,7 @@ pub struct Meanwhile {
 
 /// The servers of a fault, and what is asked of the gateway in front of them.
 pub trait Scenery: Send {
-    /// What the gateway is told.
+    /// The configuration of the gateway.
     fn config(&self) -> Config;
 
     /// The request with this number, and the right answer.
@@ -181,7 +181,7 @@ pub struct Ask {
 pub enum Wanted {
     /// These bytes.
     Exactly(String),
-    /// One of these.
+    /// Any of these.
     OneOf(Vec<String>),
 }
 
@@ -241,7 +241,7 @@ impl Times {
 /// Whether the configuration is read again while the fault lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// It is not.
+    /// The configuration is not read again.
     Never,
     /// In the middle.
     Meanwhile,

@@ -1,4 +1,4 @@
-//! What an operator writes: read, checked, described.
+//! The configuration that an operator writes: read, checked, described.
 //!
 //! - `yaml`: a document becomes nodes, each with its place in the file. Variables of the environment are text in it, never more YAML.
 //! - `spec`: nodes become typed settings. One declaration gives a setting its name, default, documentation and JSON Schema.

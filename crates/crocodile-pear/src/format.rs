@@ -332,7 +332,7 @@ fn append_bytes(
 /// Whether JSON text may keep its line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// As they arrived.
+    /// The line ends as they arrived.
     Kept,
     /// Without line ends, because a line end ends an item in NDJSON and SSE.
     Joined,

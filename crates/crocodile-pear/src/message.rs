@@ -1,4 +1,4 @@
-//! What moves between steps: an answer with a head and a body that is pulled.
+//! The answers that move between steps: a head and a body that is pulled.
 //!
 //! - `answer`: a head, a body, and what is known beside them. `body`: bytes, JSON or a stream. `names`: what later
 //!   expressions may use.

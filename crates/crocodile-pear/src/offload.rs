@@ -23,7 +23,7 @@ pub use meter::{charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left
 use pool::{Done, Order, Task};
 pub use pool::{Settings, configure, waiting, waits};
 
-/// What is read on the core that asks for it: half a millisecond of JSON, one or two of XML.
+/// The most bytes that are read on the core that asks for them: half a millisecond of JSON, one or two of XML.
 pub const SMALL: usize = 64 << 10;
 
 /// Work on this many bytes is long: one helper thread is kept free of it.
@@ -38,7 +38,7 @@ pub type Work<T> = Either<Ready<Result<T, Error>>, BoxFuture<'static, Result<T, 
 /// Does some work: here and at once if it is small, else on a helper thread. `weight` is how many bytes it reads.
 ///
 /// # Errors
-/// Those of the work; `Overloaded` where too much waits for helper threads; `Expression` where it needs more memory than all
+/// The errors of the work; `Overloaded` where too much waits for helper threads; `Expression` where it needs more memory than all
 /// work may have.
 pub fn run<T, J>(weight: usize, job: J) -> Work<T>
 where
@@ -58,7 +58,7 @@ where
 /// The same for work that borrows what it needs while it is done here; `lent` makes the work for a helper thread.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn run_or<T, J>(weight: usize, here: impl Fn() -> Result<T, Error>, lent: impl FnOnce() -> J) -> Work<T>
 where
     T: Send + 'static,

@@ -1,4 +1,4 @@
-//! What is noted about a request while it is served: times, calls, spans, log lines.
+//! The notes about a request while it is served: times, calls, spans, log lines.
 //!
 //! - `timeline`: the marks of timers. `request_record`: the calls of one request, each with its moments.
 //! - `trace`: W3C trace context. `histogram`: times in buckets, counted by each thread for itself.

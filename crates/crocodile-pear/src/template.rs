@@ -22,13 +22,13 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// The same without slashes, which a query value may have.
 const QUERY: &AsciiSet = &RESERVED.remove(b'/');
 
-/// What is not allowed in a URL as it is (RFC 3986, 2), but for braces and `|`, which clients send all the same.
+/// The characters that are not allowed in a URL as they are (RFC 3986, 2), but for braces and `|`, which clients send all the same.
 const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`');
 
-/// What is not allowed in a URL as it is.
+/// The characters that are not allowed in a URL as they are.
 const FOREIGN: &AsciiSet = &UNFIT.add(b'{').add(b'|').add(b'}');
 
-/// What cannot stand in a path that a client may have sent.
+/// The characters that cannot stand in a path that a client may have sent.
 const PATH: &AsciiSet = &UNFIT.add(b'?');
 
 /// A template, compiled.
@@ -40,7 +40,7 @@ pub struct Template {
     kind: TemplateKind,
 }
 
-/// What a template's text is for, and so how values are written into it.
+/// The use of a template's text, and so how values are written into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateKind {
     /// Path and query of a URL: values are percent-encoded.
@@ -73,7 +73,7 @@ pub enum Part {
     Jq(Filter, Box<str>),
 }
 
-/// What failures call an expression: a short one by its text. Texts in it may be secrets.
+/// The name of an expression in failures: a short one by its text. Texts in it may be secrets.
 fn called(source: &str) -> Box<str> {
     const SHORT: usize = 60;
     match source.len() <= SHORT && !source.contains(['"', '\n']) {
@@ -85,11 +85,11 @@ fn called(source: &str) -> Box<str> {
 /// How the rest of a path is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestForm {
-    /// As it came, with the slash that it begins with, if it has one.
+    /// The rest as it came, with the slash that it begins with, if it has one.
     Whole,
-    /// As it came, without that slash.
+    /// The rest as it came, without that slash.
     Bare,
-    /// As a query value that keeps its slashes.
+    /// The rest as a query value that keeps its slashes.
     Query,
 }
 
@@ -108,7 +108,7 @@ pub enum Piece<'a> {
     Jq(&'a str),
 }
 
-/// What gives a template its values.
+/// A source of a template's values.
 pub trait Source {
     /// A path parameter, decoded.
     fn param(&self, name: &str) -> Option<&str>;
@@ -118,7 +118,7 @@ pub trait Source {
     fn evaluate(&self, filter: &Filter) -> Result<Data, Error>;
 }
 
-/// What is not shown of a target that is made of this text: the values of variables, as they stand in a URL.
+/// The part that is not shown of a target that is made of this text: the values of variables, as they stand in a URL.
 pub fn hidden(written: &Located<String>) -> Hidden {
     let runs = written.runs.as_deref().unwrap_or_default();
     let values = runs.iter().enumerate().filter_map(|(at, run)| {
@@ -357,7 +357,7 @@ impl Template {
     }
 }
 
-/// What the value of a part was.
+/// The kind of a part's value.
 enum Filled {
     /// Text to be sent.
     Text,
@@ -366,7 +366,7 @@ enum Filled {
 }
 
 impl Part {
-    /// What a failure calls it.
+    /// The name of the part in failures.
     fn name(&self) -> &str {
         match self {
             Part::Param(name) => name,
@@ -418,7 +418,7 @@ fn append_segments(value: &Value, name: &str, out: &mut String) -> Result<Filled
     Ok(Filled::Text)
 }
 
-/// What is encoded stays so, and what is in `set` is encoded; so is a `%` that encodes nothing.
+/// Encodes the characters in `set`, and each `%` that encodes nothing; encoded ones stay so.
 fn escape(text: &str, set: &'static AsciiSet) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, piece) in text.split('%').enumerate() {

@@ -1,14 +1,14 @@
-//! What operators are told of the configuration that serves: when it was read, and what was said of it.
+//! The configuration that serves, for operators: when it was read, and what was said of it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// What is known of the configuration.
+/// The status of the configuration.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// When the one that serves was read.
     pub read: SystemTime,
-    /// What `check` warns of, a line each.
+    /// The warnings of `check`, a line each.
     pub warnings: Vec<String>,
     /// A later one that was refused: when, and why.
     pub refused: Option<(SystemTime, Vec<String>)>,
@@ -24,17 +24,17 @@ impl Default for Configured {
 }
 
 impl Configured {
-    /// One serves from now on.
+    /// Notes that a configuration serves from now on.
     pub fn accept(&self, warnings: Vec<String>) {
         self.change(|reading| *reading = Reading { read: SystemTime::now(), warnings, refused: None });
     }
 
-    /// One was refused.
+    /// Notes that a configuration was refused.
     pub fn refuse(&self, problems: Vec<String>) {
         self.change(|reading| reading.refused = Some((SystemTime::now(), problems)));
     }
 
-    /// What is known.
+    /// The status now.
     pub fn reading(&self) -> Reading {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

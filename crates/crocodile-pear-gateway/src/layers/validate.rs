@@ -104,7 +104,7 @@ struct Part {
     rules: Rules,
 }
 
-/// What a request is checked for, read as far as that needs no work.
+/// The parts of a request to check, read as far as that needs no work.
 struct Candidate {
     /// In the order of the schemas.
     parts: Vec<Json>,

@@ -285,7 +285,7 @@ async fn a_connection_of_http1_over_tls_that_waits_is_woken() {
     }
 }
 
-/// One end of a tunnel: sends so many bytes and the end, and counts what comes until the other end.
+/// The end of a tunnel: sends so many bytes and the end, and counts what comes until the other end.
 async fn talk(end: DuplexStream, size: usize, piece: usize) -> usize {
     let (mut read, mut write) = tokio::io::split(end);
     let send = async {

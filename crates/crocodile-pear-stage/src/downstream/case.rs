@@ -62,7 +62,7 @@ enum Life {
     Short,
 }
 
-/// What the shop says of one of its documents.
+/// The shop's statements about one of its documents.
 #[derive(Debug)]
 struct Part {
     control: &'static str,
@@ -73,7 +73,7 @@ struct Part {
     version: AtomicUsize,
 }
 
-/// One endpoint.
+/// An endpoint.
 #[derive(Debug)]
 pub struct Case {
     form: Form,
@@ -83,7 +83,7 @@ pub struct Case {
     cached: String,
     endpoint: String,
     call: String,
-    /// What an expression adds to the answer.
+    /// The text that an expression adds to the answer.
     adds: String,
     authenticated: bool,
     written: BTreeSet<&'static str>,
@@ -243,7 +243,7 @@ impl Case {
         self.cached == "off" && self.endpoint == "off"
     }
 
-    /// What may not be older than the newest one: all of it, or nothing of it, or the parts that live shortly.
+    /// Keeps the parts that may not be older than the newest one: all of it, or nothing of it, or the parts that live shortly.
     pub fn normalize(&self, value: &mut Value) {
         let used = self.used();
         let all_long = used.iter().all(|part| part.life == Life::Long);

@@ -52,7 +52,7 @@ impl Product {
     }
 }
 
-/// One that runs. It is gone with this.
+/// A cache that runs. It is gone with this.
 pub struct Cache {
     pub product: Product,
     pub address: SocketAddr,
@@ -83,7 +83,7 @@ impl Cache {
         Some(cache)
     }
 
-    /// What it wrote to its log.
+    /// The lines that the cache wrote to its log.
     pub fn said(&self) -> String {
         fs::read_to_string(self.folder.join("said")).unwrap_or_default()
     }

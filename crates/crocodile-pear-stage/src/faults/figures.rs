@@ -1,4 +1,4 @@
-//! What clients got, when all was well again, and what was told.
+//! The figures of faults: what clients got, when all was well again, and what was told.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,9 +26,9 @@ impl Phase {
     }
 }
 
-/// What became of a request.
+/// The reply to a request.
 pub(super) struct Reply {
-    /// Of which fault it is, by its place.
+    /// The place of its fault.
     pub fault: usize,
     pub number: u64,
     pub phase: Phase,

@@ -107,7 +107,7 @@ async fn drive(address: SocketAddr, rate: u32, asks: Asks, shared: Arc<Shared>) 
     std::mem::take(&mut *shared.replies.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// One request on a connection of its own; its status and its body.
+/// Sends one request on a connection of its own; returns its status and its body.
 async fn exchange(address: SocketAddr, ask: &Ask) -> Result<(u16, Vec<u8>), String> {
     let told = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect(address).await.map_err(told)?;

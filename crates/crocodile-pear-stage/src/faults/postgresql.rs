@@ -152,7 +152,7 @@ const REFUSE: &str =
     "create function refuse() returns trigger language plpgsql as 'begin raise insufficient_privilege; end';
      create trigger refuse before insert on written for each row execute function refuse()";
 
-/// One server with a table, and a gateway that reads and writes.
+/// A server with a table, and a gateway that reads and writes.
 struct One {
     config: Config,
     letter: String,

@@ -4,7 +4,7 @@ use super::part::Part;
 use super::relation::Lead;
 use crate::json::Raw;
 
-/// What a document says of an action.
+/// A document's description of an action.
 #[derive(Clone, Debug)]
 pub struct Action {
     /// Its address.

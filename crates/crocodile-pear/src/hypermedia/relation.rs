@@ -11,7 +11,7 @@ pub struct Relation {
     pub name: String,
     /// The name of the link, where several share a relation.
     pub link_name: Option<String>,
-    /// What counts where a document has both.
+    /// The choice where a document has both.
     pub prefer: Prefer,
 }
 
@@ -37,7 +37,7 @@ impl Form {
     }
 }
 
-/// What counts where a document has both a part and a link to it.
+/// The choice where a document has both a part and a link to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
     /// The part.

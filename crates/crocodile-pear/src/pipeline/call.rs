@@ -1,4 +1,4 @@
-//! What the steps share that call upstreams and databases: a call and a statement, as they are written and ready to be
+//! The parts that steps with calls to upstreams and databases share: a call and a statement, as they are written and ready to be
 //! made; a call alone or for several values together.
 
 mod batch;

@@ -1,4 +1,4 @@
-//! What moves through a pipeline: producers. Each has a head and a body of bytes or of a value, which is pulled on
+//! The producers that move through a pipeline. Each has a head and a body of bytes or of a value, which is pulled on
 //! demand.
 
 mod interleave;
@@ -23,7 +23,7 @@ pub use self::order::Order;
 /// The result of a producer: an answer or a value of a program, a failure, or nothing (a step dropped the item).
 pub type Outcome<T = Answer> = Option<Result<T, Error>>;
 
-/// One response that is still to come. It is consumed once; dropping it cancels the call behind it.
+/// A response that is still to come. It is consumed once; dropping it cancels the call behind it.
 pub struct Producer<T = Answer> {
     /// The number of this producer within the request, from 0; for logs.
     pub id: u32,
@@ -181,7 +181,7 @@ impl<T: Send + 'static> Flow<T> {
     }
 }
 
-/// What a consumer makes of a producer: a result at once, or a future to run side by side with others.
+/// The result of a consumer for a producer: at once, or a future to run side by side with others.
 pub enum Taken<F: Future> {
     /// The result.
     Here(F::Output),

@@ -52,9 +52,9 @@ pub struct Plan {
     uses: Vec<String>,
     /// The parts of variables that its answer depends on.
     reads: Box<[Read]>,
-    /// What its answers depend on in a way that caches must know.
+    /// The parts of a request on which its answers depend in a way that caches must know.
     dependence: Dependence,
-    /// What they may depend on, wherever links lead.
+    /// The parts on which they may depend, wherever links lead.
     reachable: Dependence,
     /// Whether its answers are made of parts, so that their fields have to be put together.
     composes: bool,
@@ -63,7 +63,7 @@ pub struct Plan {
     outline: Box<[Outline]>,
     /// How its paths are those of an upstream, if its first call is the client's request.
     way: Option<PublicWay>,
-    /// What maps the links in its answers.
+    /// The map of the links in its answers.
     links: Option<Arc<PublicLinks>>,
 }
 
@@ -156,7 +156,7 @@ impl Plan {
         self.way.take()
     }
 
-    /// What maps the links in its answers, if they are mapped.
+    /// The map of the links in its answers, if they are mapped.
     pub fn links(&self) -> Option<&PublicLinks> {
         self.links.as_deref()
     }
@@ -181,12 +181,12 @@ impl Plan {
         &self.reads
     }
 
-    /// What its answers depend on in a way that caches must know.
+    /// The parts of a request on which its answers depend in a way that caches must know.
     pub fn dependence(&self) -> &Dependence {
         &self.dependence
     }
 
-    /// What its answers may depend on, wherever links lead.
+    /// The parts on which its answers may depend, wherever links lead.
     pub fn reachable(&self) -> &Dependence {
         &self.reachable
     }
@@ -240,7 +240,7 @@ impl Plan {
     /// Runs it for one request. `bound` limits the client's body where an expression reads it.
     ///
     /// # Errors
-    /// What fails before the first part of an answer is there.
+    /// The failure before the first part of an answer is there.
     pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
         let parts = self.parts(scope);
         let outcome = self.outcome(scope, bound).await;
@@ -255,7 +255,7 @@ impl Plan {
         }
     }
 
-    /// What its answer is made of, from now on. Where a cache notes it, the cache describes the answer.
+    /// The parts of its answer, from now on. Where a cache notes them, the cache describes the answer.
     fn parts(&self, scope: &Scope) -> Option<Arc<Parts>> {
         self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts))
     }
@@ -315,7 +315,7 @@ impl Plan {
     /// Runs it for a request that was admitted.
     ///
     /// # Errors
-    /// As `answer`.
+    /// The errors of `answer`.
     pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
         let parts = self.parts(scope);
         let outcome = self.walk(scope).await;
@@ -382,7 +382,7 @@ fn compile_steps(
     guards.zip(steps)
 }
 
-/// What the first of these steps must know of the others, and of this number of changes after them.
+/// The needs of these steps that the first of them must know, with this number of changes after them.
 fn ahead(about: &[About], changes: usize) -> Ahead {
     let behind = &about[1..];
     Ahead {

@@ -39,7 +39,7 @@ pub const MAX_BODY: Size = Size(16 << 20);
 
 /// A step as written.
 pub trait Spec: Decode {
-    /// What the plan and the other steps must know of it.
+    /// The step's declaration for the plan and the other steps.
     fn about(&self) -> About {
         About::default()
     }

@@ -58,10 +58,10 @@ macro_rules! steps {
         #[derive(Clone, Debug)]
         pub enum Written {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
-            /// One that a Rust program brings.
+            /// A step that a Rust program brings.
             #[cfg_attr(doc, doc(hidden))]
             Own(own::Own),
-            /// One that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
+            /// A step that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
             #[cfg_attr(doc, doc(hidden))]
             Unread,
         }
@@ -97,7 +97,7 @@ macro_rules! steps {
                 }
             }
 
-            /// What the plan and the other steps need to know of it.
+            /// The step's declaration for the plan and the other steps.
             #[cfg_attr(doc, doc(hidden))]
             pub fn about(&self) -> About {
                 match self {

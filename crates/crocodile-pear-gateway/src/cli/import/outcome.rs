@@ -1,4 +1,4 @@
-//! What an importer gives.
+//! The results of an importer.
 
 use crocodile_pear::config::problem::{Problem, Problems, Span};
 
@@ -10,7 +10,7 @@ use crate::config::{Source, Sources};
 pub struct Imported {
     /// The configuration.
     pub configuration: Map,
-    /// What became of every setting.
+    /// The report about every setting.
     pub report: Report,
 }
 
@@ -23,7 +23,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// One problem with a file: at a place, or with the whole of it.
+    /// Makes one problem with a file: at a place, or with the whole of it.
     pub fn new(file: Source, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         let mut problems = Problems::default();
         problems.error::<()>(span, message, remedy);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::config::visible;
 use crate::config::{self, Format, Sources};
 
-/// What became of a setting.
+/// The fate of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The configuration has it.
@@ -41,15 +41,15 @@ pub struct Setting {
     pub key: String,
     /// Its place.
     pub span: Span,
-    /// What became of it.
+    /// The setting's fate.
     pub fate: Fate,
     /// Why it was not imported, or how it differs; empty if it was imported as it is.
     pub message: String,
-    /// What to do instead; may be empty.
+    /// The remedy: what to do instead; may be empty.
     pub remedy: String,
 }
 
-/// What became of every setting of the input.
+/// The fates of all settings of the input.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The files of the input.
@@ -116,7 +116,7 @@ impl Report {
         self.count(Fate::Reported) == 0
     }
 
-    /// What an operator should read, as problems: what was not imported as errors, what differs as warnings.
+    /// The problems that an operator should read: what was not imported as errors, what differs as warnings.
     pub fn problems(&self) -> Vec<Problem> {
         let problem = |setting: &&Setting| {
             let severity = match setting.fate {

@@ -1,4 +1,4 @@
-//! What an import writes: checked as `check` does, then written to its file, never over an existing one.
+//! The output of an import: checked as `check` does, then written to its file, never over an existing one.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,9 +17,9 @@ pub fn check(path: &Path, text: &str) -> Loaded {
 /// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and writing fails.
+    /// The file stays, and writing fails.
     Keep,
-    /// It is replaced, by a rename: nobody reads half of it.
+    /// The file is replaced, by a rename: nobody reads half of it.
     Replace,
 }
 

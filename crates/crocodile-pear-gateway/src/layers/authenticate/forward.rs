@@ -161,7 +161,7 @@ struct ReadyForward {
     method: Verb,
     headers: Vec<HeaderName>,
     body: Option<Filter>,
-    /// Those of the upstream that is named; `call` is the same for all.
+    /// The timeouts of the upstream that is named; `call` is the same for all.
     timeouts: Arc<Timeouts>,
     asks: Arc<Asks>,
 }

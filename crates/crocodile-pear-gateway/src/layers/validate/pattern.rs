@@ -29,7 +29,7 @@ const KEPT: usize = 4;
 /// A compiled pattern.
 #[derive(Debug)]
 pub struct Pattern {
-    /// As written.
+    /// The pattern as written.
     pub written: Box<str>,
     dfa: DFA,
     nfa: NFA,
@@ -40,7 +40,7 @@ impl Pattern {
     /// Compiles a pattern of ECMA-262, without what needs to go back in the text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of what is wrong with it.
     pub fn compile(written: &str) -> Result<Self, String> {
         let wrong = |detail: String| format!("`{written}` is not a pattern that can be checked: {detail}");
         let translated = jsonschema_regex::to_rust_regex(written)

@@ -1,4 +1,4 @@
-//! What a schema demands, checked with bounded work: a rule judges a value once, however often it is asked.
+//! The rules of a schema, checked with bounded work: a rule judges a value once, however often it is asked.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub struct Rules {
     root: RuleId,
 }
 
-/// One subschema. The keywords that apply other schemas are done here, all others by the library.
+/// A subschema. The keywords that apply other schemas are done here, all others by the library.
 #[derive(Debug, Default)]
 pub struct Rule {
     /// The schema `false`.
@@ -36,7 +36,7 @@ pub struct Rule {
     pub all: Vec<RuleId>,
     pub any: Option<Vec<RuleId>>,
     pub one: Option<Vec<RuleId>>,
-    /// What must not be, and how it is written.
+    /// The schema under `not`, and how it is written.
     pub not: Option<(RuleId, String)>,
     pub conditional: Option<Conditional>,
     pub dependents: Vec<(String, RuleId)>,
@@ -55,13 +55,13 @@ pub struct Rule {
 #[derive(Debug)]
 pub struct Leaf {
     pub validator: Validator,
-    /// What one use costs.
+    /// The cost of one use.
     pub weight: usize,
-    /// What may cost more.
+    /// The keywords that may cost more.
     pub dear: Dear,
 }
 
-/// What of a schema costs more than it weighs.
+/// The keywords of a schema that cost more than it weighs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dear {
     /// `format: regex`, whose time grows with the square of the text.
@@ -183,7 +183,7 @@ impl Rules {
     }
 }
 
-/// One validation.
+/// A validation.
 struct Run<'r> {
     rules: &'r [Rule],
     /// Judgements, by rule and by where the value lies in memory.
@@ -193,7 +193,7 @@ struct Run<'r> {
     deep: usize,
 }
 
-/// What is evaluated of one value, for `unevaluatedItems` and `unevaluatedProperties`.
+/// The items and members of one value that were evaluated, for `unevaluatedItems` and `unevaluatedProperties`.
 #[derive(Default)]
 struct Seen<'v> {
     all_items: bool,
@@ -289,7 +289,7 @@ impl<'r> Run<'r> {
         rules.iter().filter(|id| self.holds(**id, value)).take(2).count()
     }
 
-    /// What `if` leads to.
+    /// The rule that `if` leads to.
     fn chosen(&mut self, rule: &'r Rule, value: &Json) -> Option<RuleId> {
         let conditional = rule.conditional.as_ref()?;
         match self.holds(conditional.condition, value) {

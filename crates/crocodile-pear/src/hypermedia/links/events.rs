@@ -14,7 +14,7 @@ pub struct EventLinks {
     line: Line,
 }
 
-/// What is known of the line.
+/// The known kind of the line.
 enum Line {
     /// So much of its beginning.
     Begun(Vec<u8>),

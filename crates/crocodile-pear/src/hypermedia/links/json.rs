@@ -14,7 +14,7 @@ const DEEPEST: usize = 4096;
 /// The longest name of a member that is a link.
 const LONGEST_NAME: usize = 128;
 
-/// What is held until it is known: a link, with the object that it stands in.
+/// The most bytes that are held until they are known: a link, with the object that it stands in.
 const HELD: usize = LONGEST + 1024;
 
 /// Maps the links of one JSON text, or of several that follow each other.
@@ -23,12 +23,12 @@ pub struct JsonLinks {
     /// Whether links may be removed, so that a member is held until that is known.
     removes: bool,
     levels: Vec<Level>,
-    /// What the level outermost is: no object and no list.
+    /// The expected text at the level outermost, which is no object and no list.
     expects: Expects,
     inside: Inside,
     /// The end of what came, for which more is needed.
     held: Vec<u8>,
-    /// What stands before the member that may be removed.
+    /// The bytes before the member that may be removed.
     anchor: Option<Anchor>,
     /// The link object that may be removed.
     object: Option<LinkObject>,
@@ -51,7 +51,7 @@ struct Level {
     removed: bool,
 }
 
-/// What the next text is.
+/// The kind of the next text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expects {
     Name,

@@ -9,7 +9,7 @@ pub enum LinkPlace {
     Link,
 }
 
-/// What becomes of a link.
+/// The fate of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkFate {
     /// The link stays as it is.
@@ -24,7 +24,7 @@ pub enum LinkFate {
 
 /// Says what becomes of the links of a document.
 pub trait LinkMap {
-    /// What becomes of this link.
+    /// Decides the fate of this link.
     fn map(&mut self, link: &str, place: LinkPlace) -> LinkFate;
 }
 

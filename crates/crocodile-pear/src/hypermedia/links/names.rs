@@ -32,7 +32,7 @@ const FOLDERS: [&str; 2] = ["links", "_links"];
 /// How OData marks what it says about a value.
 const ODATA: &[u8] = b"@odata.";
 
-/// What a member holds, by its name.
+/// The kind of a member's value, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     /// Anything.
@@ -53,7 +53,7 @@ impl LinkNames {
         LinkNames(more.into_iter().map(|name| name.into_bytes().into()).collect())
     }
 
-    /// What a member of this name holds.
+    /// The kind of the value of a member with this name.
     pub fn kind(&self, name: &[u8]) -> MemberKind {
         let Some(&first) = name.first() else { return MemberKind::Other };
         let usual = match first {

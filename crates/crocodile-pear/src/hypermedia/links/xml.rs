@@ -184,7 +184,7 @@ impl XmlLinks {
         out.extend_from_slice(&tag[written..]);
     }
 
-    /// What a value of this attribute may be; `None` for names of vocabularies, which are no links.
+    /// The kind of link that a value of this attribute may be; `None` for names of vocabularies, which are no links.
     fn place(&self, name: &[u8]) -> Option<LinkPlace> {
         let (prefix, local) = match memchr(b':', name) {
             Some(colon) => (&name[..colon], &name[colon + 1..]),

@@ -31,7 +31,7 @@ const RESERVED: &AsciiSet =
 pub(crate) struct Asking {
     pub(crate) calling: Arc<Calling>,
     pub(super) batching: Option<Batching>,
-    /// What distinguishes the documents of this step from those of others.
+    /// The mark that distinguishes the documents of this step from those of others.
     mark: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Batching {
 /// A value as text: what it is known by.
 pub(super) type Key = Arc<str>;
 
-/// What became of the values of a call.
+/// The outcomes of a call for each of its values.
 pub(super) type Table = HashMap<Key, Fetched>;
 
 impl Request {
@@ -244,7 +244,7 @@ struct FoundItems {
 }
 
 enum Items {
-    /// It is what each value has.
+    /// The whole answer, which each value has.
     Whole(Data),
     Sorted(HashMap<String, Vec<Data>>),
 }

@@ -53,7 +53,7 @@ struct Seats {
     waker: Option<Waker>,
 }
 
-/// One round of the runtime: every producer that is ready adds its value in it.
+/// A round of the runtime: every producer that is ready adds its value in it.
 struct Round {
     over: AtomicBool,
     waker: Waker,

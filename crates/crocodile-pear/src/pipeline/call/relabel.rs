@@ -13,7 +13,7 @@ use crate::format;
 use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 
-/// What stands before a JSON document so that browsers cannot run it as a script.
+/// The guards that stand before a JSON document so that browsers cannot run it as a script.
 const GUARDS: [&[u8]; 6] = [b")]}'", b"while(1);", b"while (1);", b"for(;;);", b"for (;;);", b"{}&&"];
 
 /// The longest of these, with the line end behind it.
@@ -57,11 +57,11 @@ fn charset(media: &str) -> Option<String> {
 /// A body without the guard that it begins with.
 struct Unguarded {
     body: Pulled,
-    /// What came first, until it is known whether it is a guard.
+    /// The bytes that came first, until it is known whether they are a guard.
     begun: Option<BytesMut>,
 }
 
-/// What follows the guard, if there is one.
+/// The length of the guard with the blanks around it; 0 without a guard.
 fn unguard(begun: &[u8]) -> usize {
     let blank = begun.len() - begun.trim_ascii_start().len();
     let Some(guard) = GUARDS.iter().find(|guard| begun[blank..].starts_with(guard)) else { return 0 };

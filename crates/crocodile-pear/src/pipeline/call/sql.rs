@@ -32,7 +32,7 @@ spec! {
         /// a statement fails, or gives no row where one is expected, nothing is changed. If another transaction
         /// conflicts with it, the whole transaction is run again.
         pub transaction: Option<Located<Vec<StatementSpec>>>,
-        /// One expression for each of `$1`, `$2` and so on. A value must have the type that the statement needs: a
+        /// An expression for each of `$1`, `$2` and so on. A value must have the type that the statement needs: a
         /// number from the path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value;
         /// null is NULL.
         pub values: Vec<Expression> = Vec::new(),
@@ -62,7 +62,7 @@ spec! {
     pub struct StatementSpec {
         /// The statement.
         pub query: Located<String>,
-        /// One expression for each of `$1`, `$2` and so on.
+        /// An expression for each of `$1`, `$2` and so on.
         pub values: Vec<Expression> = Vec::new(),
         /// Whether exactly one row is expected.
         pub one: bool = false,

@@ -21,7 +21,7 @@ use crate::pipeline::step::apply;
 use crate::request::context::Scope;
 use crate::telemetry::request_record::CallNote;
 
-/// One statement, with what makes its values.
+/// A statement, with the expressions that make its values.
 pub(super) struct Statement {
     pub(super) query: Arc<Query>,
     pub(super) filters: Vec<Filter>,

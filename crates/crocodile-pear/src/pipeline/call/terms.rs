@@ -11,7 +11,7 @@ use crate::pipeline::step::{Blame, Compile, holds};
 use crate::request::context::Scope;
 use crate::telemetry::request_record::{CallingStep, Hidden};
 
-/// What a call to an upstream and a statement in a database have in common.
+/// The settings that a call to an upstream and a statement in a database have in common.
 pub(crate) struct Terms {
     /// For errors: `request`, `sql`, or `requests.NAME`.
     pub(crate) step: Cow<'static, str>,

@@ -1,4 +1,4 @@
-//! One call, ready and made.
+//! A single call, ready and made.
 
 use std::future::ready;
 use std::ops::ControlFlow;
@@ -35,7 +35,7 @@ use super::written::ReadAs;
 use crate::pipeline::step::public_links::strengthen;
 use crate::pipeline::step::rewrite::{Rewrite, withhold};
 
-/// One call, ready to be made for any item.
+/// A call, ready to be made for any item.
 pub(crate) struct Calling {
     pub(crate) terms: Terms,
     pub(crate) upstream: Arc<Upstream>,
@@ -45,7 +45,7 @@ pub(crate) struct Calling {
     pub(super) own: bool,
     pub(super) method: Verb,
     pub(super) headers: Vec<(HeaderName, Template)>,
-    /// What makes fields of its answers that point into the upstream point to the gateway.
+    /// The rules by which fields of its answers that point into the upstream point to the gateway.
     pub(super) rewrite: Option<Rewrite>,
     /// The format of its answers, whatever they say.
     pub(super) read_as: Option<ReadAs>,

@@ -52,7 +52,7 @@ spec! {
         /// The value to use if the call fails, or if the answer has a status other than 2xx. For this, the gateway
         /// reads the whole body, within `max_body`, before it goes on.
         pub otherwise: Option<Located<Literal>>,
-        /// What to do by the status of the answer, or by its class: `{ 404: null, 409: pass, 5xx: fail }`. `pass` uses
+        /// The action by the status of the answer, or by its class: `{ 404: null, 409: pass, 5xx: fail }`. `pass` uses
         /// the answer as if its status were 2xx. `fail` makes the call fail, also if it has `otherwise`. Any other
         /// value is used instead of the answer.
         pub on_status: Option<OnStatus>,
@@ -76,7 +76,7 @@ crate::choice! {
     pub enum ReadAs {
         /// JSON.
         Json = "json",
-        /// One JSON document on each line.
+        /// A JSON document on each line.
         Ndjson = "ndjson",
         /// A sequence of JSON documents (RFC 7464).
         JsonSeq = "json-seq",
@@ -183,7 +183,7 @@ spec! {
     }
 }
 
-/// What most APIs with such a call allow.
+/// The default size of a batch, which most APIs with such a call allow.
 const SIZE: NonZeroUsize = NonZeroUsize::new(50).expect("more than none");
 
 fn plain(source: &str) -> Expression {

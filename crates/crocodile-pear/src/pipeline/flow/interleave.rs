@@ -18,7 +18,7 @@ pub struct Interleave<S: Stream, T> {
 enum Open<T> {
     /// At most this many lists at once; an item comes from any list that has one.
     Arrival(SideBySide<T>, usize),
-    /// One list after the other. While one list is read, the next one is started.
+    /// The lists one after the other. While one list is read, the next one is started.
     Request(Option<BoxStream<'static, T>>, Option<BoxStream<'static, T>>),
 }
 

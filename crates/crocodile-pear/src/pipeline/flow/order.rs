@@ -3,7 +3,7 @@
 /// The order in which a flow gives out its outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As they become ready.
+    /// The order in which they become ready.
     Arrival,
     /// In the order of the requests. An outcome that is ready early waits, and still counts as running.
     Request,

@@ -38,7 +38,7 @@ pub fn forget(cx: &mut Compile<'_>) {
     }
 }
 
-/// What leaves the last step.
+/// Checks the items that leave the last step.
 pub fn end(cx: &mut Compile<'_>) {
     if !cx.flow.item {
         let remedy = "add a `request`, or a `respond`";

@@ -1,36 +1,36 @@
-//! What a step declares of itself before its pipeline is compiled.
+//! A step's declaration of itself before its pipeline is compiled.
 
 use http::HeaderName;
 
 use crate::pipeline::flow::Order;
 
-/// What the plan and the other steps need to know of a step, as it says of itself. Most steps read what arrives and give
+/// A step's declaration for the plan and the other steps. Most steps read what arrives and give
 /// something: the default.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// It only looks on: what arrives leaves as it was, and nothing is given where nothing arrives.
+    /// Whether it only looks on: what arrives leaves as it was, and nothing is given where nothing arrives.
     pub looks_on: bool,
-    /// It may refuse a request before any call is made.
+    /// Whether it may refuse a request before any call is made.
     pub guards: bool,
-    /// It hands on the answers that arrive without reading them.
+    /// Whether it hands on the answers that arrive without reading them.
     pub hands_on: bool,
-    /// It works on what arrives, so there must be something.
+    /// Whether it works on what arrives, so there must be something.
     pub needs_items: bool,
-    /// What leaves is other than what arrives, so only its own expressions see that.
+    /// Whether what leaves is other than what arrives, so only its own expressions see that.
     pub replaces: bool,
-    /// It joins answers while they come: more calls may be made after its own answer has begun.
+    /// Whether it joins answers while they come: more calls may be made after its own answer has begun.
     pub joins: bool,
-    /// It follows links: answers must carry their URL.
+    /// Whether it follows links: answers must carry their URL.
     pub follows: bool,
-    /// It makes one value of named results.
+    /// Whether it makes one value of named results.
     pub merges: bool,
-    /// It asks a database.
+    /// Whether it asks a database.
     pub asks_database: bool,
-    /// It gives server-sent events, whatever the client asks for.
+    /// Whether it gives server-sent events, whatever the client asks for.
     pub gives_events: bool,
     /// The order in which it takes the items, if it takes all of them.
     pub order: Option<Order>,
-    /// It has the last word: behind it, steps may only look on.
+    /// Whether it has the last word: behind it, steps may only look on.
     pub ends: bool,
     /// The header fields of the answer that it sets.
     pub writes: Vec<HeaderName>,

@@ -16,7 +16,7 @@ use crate::request::fetch_memo::Fetched;
 /// `$answer`: the answer of the call that the item came from.
 pub const ANSWER: &str = "answer";
 
-/// What each named call answered.
+/// `$answers`: the answer of each named call.
 pub const ANSWERS: &str = "answers";
 
 /// Whether an expression of the pipeline asks for either. Known when all steps are compiled; until then steps hold it.

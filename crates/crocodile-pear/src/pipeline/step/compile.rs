@@ -15,17 +15,17 @@ use crate::request::context::VARIABLES;
 use crate::telemetry::request_record::{CallingStep, Hidden};
 use crate::upstream::Upstream;
 
-/// What a step may refer to while it is compiled, what the other steps declare, and what is found on the way.
+/// The names that a step may refer to while it is compiled, what the other steps declare, and what is found on the way.
 pub struct Compile<'a> {
-    /// What expressions and settings may name.
+    /// The names that expressions and settings may use.
     pub known: Known<'a>,
     /// Where problems go.
     pub problems: Sink<'a>,
-    /// What the previous step hands to this one, and this one to the next.
+    /// The state that the previous step hands to this one, and this one to the next.
     pub flow: Flowing,
-    /// What the later steps need.
+    /// The needs of the later steps.
     pub ahead: Ahead,
-    /// What was found so far.
+    /// The findings so far.
     pub found: Findings,
     /// How many steps come before.
     pub index: u16,

@@ -16,7 +16,7 @@ pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blam
 /// The same on data that need not be parsed.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// The errors of [`evaluate`].
 pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Data>, Error> {
     filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
 }
@@ -46,7 +46,7 @@ pub fn part(expression: &str) -> &str {
 /// Whether a condition holds for an item: it gives something that is neither false nor null.
 ///
 /// # Errors
-/// As `evaluate`.
+/// The errors of `evaluate`.
 pub fn holds(
     condition: &Filter,
     item: impl Into<Data>,
@@ -60,16 +60,16 @@ pub fn holds(
 /// Whose fault a failing expression is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// It reads only what the client sent.
+    /// The expression reads only what the client sent.
     Client,
-    /// It reads what an upstream sent.
+    /// The expression reads what an upstream sent.
     Upstream,
-    /// It reads nothing that changes: it fails each time.
+    /// The expression reads nothing that changes: it fails each time.
     Operator,
 }
 
 impl Blame {
-    /// Of an expression in a step that reads `item` from an upstream unless the step is `first`.
+    /// The blame for an expression in a step that reads `item` from an upstream unless the step is `first`.
     pub fn of(filter: &Filter, first: bool) -> Self {
         let named = filter.uses().iter().any(|name| !VARIABLES.contains(&name.as_str()));
         if filter.uses().is_empty() && !filter.reads_item() {

@@ -1,4 +1,4 @@
-//! What steps hand to each other while the pipeline is compiled.
+//! The state that steps hand to each other while the pipeline is compiled.
 
 use std::sync::Arc;
 
@@ -32,10 +32,10 @@ impl Shape {
     }
 }
 
-/// One line of `explain`.
+/// A line of `explain`.
 #[derive(Clone, Debug)]
 pub struct Outline {
-    /// What the step does.
+    /// The description of the step.
     pub text: String,
     /// Why something must wait here; `None` when all of it streams.
     pub waits: Option<String>,
@@ -56,7 +56,7 @@ impl Outline {
     }
 }
 
-/// What a step hands to the next: what flows there, and what is known of it.
+/// The state that a step hands to the next: what flows there, and what is known of it.
 pub struct Flowing {
     /// How many producers arrive at the step.
     pub shape: Shape,
@@ -74,7 +74,7 @@ pub struct Flowing {
     pub answers: Vec<String>,
     /// The keys under which steps before put documents that they fetched.
     pub documents: Vec<String>,
-    /// Those of them that no expression has used so far, each with its place.
+    /// The keys of these that no expression has used so far, each with its place.
     pub unused: Vec<(String, Span)>,
 }
 
@@ -94,7 +94,7 @@ impl Default for Flowing {
     }
 }
 
-/// What the later steps need.
+/// The needs of the later steps.
 #[derive(Clone, Copy)]
 pub struct Ahead {
     /// Whether one follows links: then answers carry their URL.
@@ -163,16 +163,16 @@ impl TakenParts {
     }
 }
 
-/// What was found in the pipeline so far.
+/// The findings in the pipeline so far.
 #[derive(Default)]
 pub struct Findings {
     /// The variables that expressions use.
     pub used: Vec<String>,
     /// The parts of variables that they and the fields of all upstreams that may be called read.
     pub reads: Vec<Read>,
-    /// What answers depend on in a way that caches must know.
+    /// The parts of a request on which answers depend in a way that caches must know.
     pub dependence: Dependence,
-    /// What they may depend on, wherever links lead.
+    /// The parts on which they may depend, wherever links lead.
     pub reachable: Dependence,
     /// Whether the fields of an upstream name the client. The answer of one server to such a call says itself what it depends on.
     pub names_client: bool,

@@ -1,4 +1,4 @@
-//! What steps may refer to while they are compiled: read only.
+//! The names that steps may refer to while they are compiled: read only.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::config::spec::{Located, suggest};
 use crate::database::Database;
 use crate::upstream::{LinksSpec, Upstream};
 
-/// What the steps of a pipeline may name, and where the pipeline is served.
+/// The names that the steps of a pipeline may use, and where the pipeline is served.
 #[derive(Clone, Copy, Default)]
 pub struct Known<'a> {
     /// The upstreams.
@@ -50,10 +50,10 @@ pub struct KnownRoute<'a> {
 crate::choice! {
     /// Whether an endpoint serves a stream that may rest and go on as long as it likes.
     pub enum StreamSpec {
-        /// It may: its `timeout` does not apply, nor do `idle` and `call` of the upstream to the calls of its first
+        /// The endpoint may: its `timeout` does not apply, nor do `idle` and `call` of the upstream to the calls of its first
         /// step, unless these are set at the call.
         On = "on",
-        /// It may not, except server-sent events.
+        /// The endpoint may not, except server-sent events.
         Off = "off",
     }
 }
@@ -65,7 +65,7 @@ impl Default for StreamSpec {
     }
 }
 
-/// What steps name, each under its name.
+/// The things that steps name, each under its name.
 pub struct ByName<'a, T> {
     sound: Option<&'a IndexMap<String, Arc<T>>>,
     broken: &'a [&'a str],

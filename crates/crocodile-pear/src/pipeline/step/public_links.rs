@@ -118,10 +118,10 @@ pub struct PublicLinks {
     log: LogLimiter,
 }
 
-/// What is known of an endpoint when its pipeline is compiled.
+/// The known facts about an endpoint when its pipeline is compiled.
 pub(crate) struct Found<'a> {
     pub(crate) table: Option<&'a Arc<PublicTable>>,
-    /// What is written at the endpoint: `None` if nothing is, and `Some(None)` if links stay as they are.
+    /// The setting at the endpoint: `None` if there is none, and `Some(None)` if links stay as they are.
     pub(crate) written: Option<Option<&'a PublicSpec>>,
     pub(crate) called: &'a [Arc<Upstream>],
     pub(crate) all: Vec<Arc<Upstream>>,
@@ -172,7 +172,7 @@ impl PublicLinks {
         }))
     }
 
-    /// What `explain` prints: where the links of each upstream lead, and what becomes of the others.
+    /// The lines of `explain`: where the links of each upstream lead, and what becomes of the others.
     pub fn outline(&self) -> Vec<String> {
         /// More would hide the rest.
         const MOST: usize = 24;
@@ -351,7 +351,7 @@ impl Reading {
 struct Mapped {
     /// `None` after its end.
     body: Option<Pulled>,
-    /// What has come and is not mapped yet.
+    /// The bytes that have come and are not mapped yet.
     waiting: Bytes,
     trailers: Option<HeaderMap>,
     reading: Reading,

@@ -25,7 +25,7 @@ const REASON: usize = 300;
 /// The header fields that a status is not whole without (RFC 9110, 10.2.3 and 11.6.1).
 const FIELDS: [HeaderName; 2] = [RETRY_AFTER, WWW_AUTHENTICATE];
 
-/// What becomes of an answer, by its status.
+/// The treatment of an answer, by its status.
 #[derive(Clone, Debug)]
 pub struct OnStatus(Vec<(Which, Written)>);
 

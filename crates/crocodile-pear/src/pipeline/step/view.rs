@@ -1,4 +1,4 @@
-//! What expressions and templates see of one item.
+//! The view of an item that expressions and templates have.
 
 use http::HeaderName;
 use http::header::HeaderValue;
@@ -26,7 +26,7 @@ impl View<'_> {
     /// The value of a header field; `None` for one that is left out.
     ///
     /// # Errors
-    /// As [`Template::field`], and `Expression` for a text that no header field can have, as one with line ends.
+    /// The errors of [`Template::field`], and `Expression` for a text that no header field can have, as one with line ends.
     pub fn field(&self, name: &HeaderName, template: &Template) -> Result<Option<HeaderValue>, Error> {
         let refuse = |_| Error::new(Kind::Expression, format!("the value for `{name}` is not allowed in a header"));
         template.field(self)?.map(|text| HeaderValue::from_str(&text).map_err(refuse)).transpose()

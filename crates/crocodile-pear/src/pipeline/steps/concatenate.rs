@@ -41,9 +41,9 @@ spec! {
         pub body_only: bool = false,
         /// The order of the items.
         pub order: ItemOrder = ItemOrder::Arrival,
-        /// What happens to an item that failed: its call got no answer, or a status other than 2xx, or a step failed on
+        /// The treatment of an item that failed: its call got no answer, or a status other than 2xx, or a step failed on
         /// it. A list that ends early is not an item that failed: `skip` and `null` end it with a problem document, too.
-        /// It ends early if it has more pages than `pages` or more items than `limit`, or if its upstream breaks off.
+        /// A list ends early if it has more pages than `pages` or more items than `limit`, or if its upstream breaks off.
         pub on_error: OnError = OnError::Keep,
         /// The most bytes of one item's body.
         pub max_body: Size = MAX_BODY,
@@ -55,9 +55,9 @@ choice! {
     pub enum As {
         /// A JSON list, `application/json`.
         Json = "json",
-        /// One JSON value per line, `application/x-ndjson`.
+        /// A JSON value per line, `application/x-ndjson`.
         Ndjson = "ndjson",
-        /// One event per item, `text/event-stream`. With `body_only`, an object that has `data`, at least one of
+        /// An event per item, `text/event-stream`. With `body_only`, an object that has `data`, at least one of
         /// `event`, `id` and `retry`, and nothing else becomes that event. Any other value becomes the data of an
         /// event.
         Sse = "sse",
@@ -67,7 +67,7 @@ choice! {
 choice! {
     /// The order of the items of a concatenated answer.
     pub enum ItemOrder {
-        /// As they become ready.
+        /// The order in which they become ready.
         Arrival = "arrival",
         /// In the order of the calls.
         Request = "request",
@@ -84,7 +84,7 @@ impl From<ItemOrder> for Order {
 }
 
 choice! {
-    /// What happens to an item that failed.
+    /// The treatment of an item that failed.
     pub enum OnError {
         /// The item says what went wrong. With `body_only` it is a problem document (RFC 9457); without, an answer with
         /// a status other than 2xx keeps its status, its fields and its body.
@@ -235,7 +235,7 @@ impl Concatenate {
 
 type Take = Box<dyn FnMut(Producer) -> Taken<BoxFuture<'static, Item>> + Send>;
 
-/// What is in memory is written at once.
+/// Takes an outcome; one that is in memory is written at once.
 fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static, Item>> {
     let id = producer.id;
     match producer.outcome {
@@ -273,9 +273,9 @@ fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Item,
     }
 }
 
-/// One item, ready to be sent. Without a text, it is left out.
+/// An item, ready to be sent. Without a text, it is left out.
 struct Item {
-    /// Those that were asked for first have the smaller ones.
+    /// The number of the item; items that were asked for first have the smaller ones.
     id: u32,
     text: Option<Vec<u8>>,
     /// Why it failed, if it did.

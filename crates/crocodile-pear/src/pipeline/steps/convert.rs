@@ -75,7 +75,7 @@ impl Convert {
     }
 }
 
-/// One format or several.
+/// A format or several.
 #[derive(Clone, Debug)]
 pub struct Forms(Located<Vec<Form>>);
 
@@ -183,7 +183,7 @@ impl Step for Converting {
     }
 }
 
-/// What an answer becomes.
+/// The form that an answer gets.
 #[derive(Clone, Copy)]
 struct Target {
     form: Form,
@@ -268,7 +268,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// What can be sent now; where nothing can, what can be sent next.
+    /// The part that can be sent now; where there is none, the one that can be sent next.
     async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
         let mut out = Vec::new();
         if self.writer.looks_ahead() {

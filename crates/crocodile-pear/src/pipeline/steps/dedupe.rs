@@ -62,7 +62,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Dedupe> {
 }
 
 impl Dedupe {
-    /// One item for each key that this expression gives.
+    /// Keeps one item for each key that this expression gives.
     pub fn of(by: Expression) -> Self {
         Dedupe { by, keep: Keep::Arrival, limit: KEYS, max_body: MAX_BODY }
     }

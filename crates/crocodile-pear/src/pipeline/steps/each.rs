@@ -63,7 +63,7 @@ spec! {
 pub enum Limit {
     /// At most so many.
     Most(u64),
-    /// As many as it has.
+    /// All items that it has.
     None,
 }
 
@@ -154,10 +154,10 @@ struct Ready {
     filter: Filter,
     /// Where the expression is a plain path.
     path: Option<Arc<Path>>,
-    /// What of the item before the list stands in.
+    /// The part of the item before in which the list stands.
     part: String,
     blame: Blame,
-    /// As written: what a list may have depends on its format.
+    /// The limit as written: the default of a list depends on its format.
     limit: Option<Limit>,
     at_once: usize,
     max_body: usize,
@@ -345,7 +345,7 @@ impl Stream for Dealing {
     }
 }
 
-/// What was checked as a part of the list is not checked again.
+/// The body of an item, which is not checked again if it was checked as a part of the list.
 fn sound(item: Bytes, depth: Option<u8>) -> Body {
     match depth {
         Some(depth) => Body::Json(Raw::sound(item, depth)),

@@ -87,7 +87,7 @@ impl Step for Merging {
     }
 }
 
-/// One answer, read.
+/// An answer that was read.
 struct Part {
     at: usize,
     name: Option<Arc<str>>,
@@ -186,7 +186,7 @@ async fn gather(flow: Flow, bound: usize) -> Result<Vec<Part>, Error> {
     Ok(parts)
 }
 
-/// One of the answers; calls are counted from 1.
+/// Reads one of the answers; calls are counted from 1.
 async fn part(at: usize, producer: Producer, bound: usize) -> (usize, Result<Option<Part>, Error>) {
     let name = producer.name.clone();
     let read = async {

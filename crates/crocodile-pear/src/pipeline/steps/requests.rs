@@ -27,7 +27,7 @@ use crate::request::context::{Scope, VARIABLES};
 #[derive(Clone, Debug)]
 pub struct Requests(Entries<NamedCall>);
 
-/// One of the calls: a request, or a statement as `{ sql: { … } }`.
+/// A call: a request, or a statement as `{ sql: { … } }`.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there are as many as are written, at start")]
 enum NamedCall {
@@ -171,7 +171,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
     sound.then(|| Call { name: name.into(), source, answers, needs: Vec::new(), calls, text })
 }
 
-/// One call, or one for each value.
+/// Makes the source of one call, or of one for each value.
 fn source(request: Request, step: String, cx: &mut Compile<'_>) -> Option<AnswerSource> {
     let Some(values) = &request.for_each else {
         return request.calling(step.into(), cx, true).map(|calling| AnswerSource::Upstream(Arc::new(calling)));
@@ -283,7 +283,7 @@ struct Call {
     text: String,
 }
 
-/// What a call needs from another.
+/// The parts of another call's answer that a call needs.
 #[derive(Clone, Copy)]
 struct Need {
     at: usize,
@@ -426,7 +426,7 @@ async fn gather(needs: Vec<Needed>) -> Result<Names, Error> {
     Ok(Some(Arc::new(names)))
 }
 
-/// What a call answered.
+/// The answer of a call, for `$answers`.
 fn told(read: &Result<Option<Read>, Error>) -> Data {
     match read {
         Ok(Some(read)) => answers::of(&read.names).cloned().unwrap_or_else(|| jq::null().into()),
@@ -455,7 +455,7 @@ impl Read {
         Answer { status, headers, names, upstream, accepted, ..Answer::of_value(self.data) }
     }
 
-    /// What other calls may use.
+    /// The part that other calls may use.
     fn usable(self, name: &str) -> Result<Self, Error> {
         if self.accepted || self.status.is_success() {
             return Ok(self);

@@ -20,7 +20,7 @@ struct Kept {
 
 type Fields = IndexMap<String, Wanted>;
 
-/// What becomes of a field.
+/// The value of a field.
 #[derive(Clone, Debug)]
 enum Wanted {
     /// `true`: it is taken from where it stands.

@@ -7,7 +7,7 @@ use super::jq;
 use super::keys::{Item, Keys};
 use super::span;
 
-/// Who may call an endpoint.
+/// The clients that may call an endpoint.
 pub struct Auth {
     /// The entry of `authenticate`.
     pub method: Map,
@@ -152,7 +152,7 @@ fn claims(keys: &Keys<'_>) -> Vec<(String, String)> {
     claims
 }
 
-/// One of the roles is enough.
+/// Allows each of the roles: one of them is enough.
 fn roles(keys: &Keys<'_>, allow: &mut Vec<String>) {
     let roles = keys.take("roles").map(|item| item.texts()).unwrap_or_default();
     let key = keys.take("roles_key").and_then(|item| item.text()).filter(|key| !key.is_empty());

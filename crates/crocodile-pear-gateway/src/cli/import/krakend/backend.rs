@@ -30,7 +30,7 @@ pub struct Backend {
     pub flatmap_is_set: bool,
 }
 
-/// What a backend takes from its endpoint and from the service.
+/// The settings that a backend takes from its endpoint and from the service.
 pub struct Around<'a> {
     pub hosts: Option<&'a Item<'a>>,
     pub is_noop: bool,
@@ -105,7 +105,7 @@ fn servers(item: &Item<'_>, keys: &Keys<'_>, around: &Around<'_>) -> Option<Vec<
 }
 
 impl Backend {
-    /// What is made of the answer. With `no-op`, and with `flatmap_filter`, KrakenD does not look at some of it.
+    /// Reads how the answer is shaped. With `no-op`, and with `flatmap_filter`, KrakenD does not look at some of it.
     fn shape(&mut self, keys: &Keys<'_>) {
         let encoding = keys.take("encoding");
         let name = encoding.as_ref().and_then(super::keys::Item::text).unwrap_or_default().to_ascii_lowercase();

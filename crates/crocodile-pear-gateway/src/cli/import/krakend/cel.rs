@@ -205,7 +205,7 @@ impl Parser<'_> {
         Ok(format!("[{}]", items.join(", ")))
     }
 
-    /// What a name stands for.
+    /// The expression that a name stands for.
     fn named(&mut self, name: &str) -> Written {
         Ok(match name {
             "true" | "false" | "null" => name.to_owned(),

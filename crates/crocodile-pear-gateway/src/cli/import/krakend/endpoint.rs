@@ -14,7 +14,7 @@ use super::steps::{self, Call, Made, Output, Strategy};
 use super::upstreams::Upstreams;
 use super::{cel, elsewhere, jq, limit, old, span};
 
-/// What endpoints take from the service.
+/// The settings that endpoints take from the service.
 pub struct Service<'a> {
     pub hosts: Option<Item<'a>>,
     pub timeout: Duration,
@@ -420,7 +420,7 @@ impl Parts<'_> {
         })
     }
 
-    /// What a value in a `url_pattern` is here.
+    /// The text for a value in a `url_pattern`.
     fn value(&self, value: &path::Value<'_>, before: &[Call<'_>]) -> Result<String, String> {
         match value {
             path::Value::Parameter(name) => {

@@ -18,7 +18,7 @@ impl Operation {
         item.list().iter().filter_map(one).collect()
     }
 
-    /// As jq.
+    /// The operation as a jq expression.
     pub fn expression(&self) -> String {
         match self {
             Operation::Delete(paths) => {

@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What people write in JSON files that is not JSON.
+    /// A hint at the syntax that people write in JSON files and that is not JSON.
     fn hint(&self) -> &'static str {
         match self.rest.as_bytes() {
             [b'{', b'{', ..] => {

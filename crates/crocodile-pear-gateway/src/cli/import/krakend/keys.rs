@@ -208,12 +208,12 @@ impl<'a> Item<'a> {
         self.ledger.import_whole(&self.path, self.span);
     }
 
-    /// It is not imported: why, and what to use instead.
+    /// Reports that the setting is not imported: why, and what to use instead.
     pub fn report(&self, message: impl Into<String>, remedy: impl Into<String>) {
         self.ledger.report(&self.path, self.span, message, remedy);
     }
 
-    /// It is imported, and its operator should know of a difference.
+    /// Notes that the setting is imported, and that its operator should know of a difference.
     pub fn remark(&self, message: impl Into<String>, remedy: impl Into<String>) {
         self.ledger.remark(&self.path, self.span, message, remedy);
     }

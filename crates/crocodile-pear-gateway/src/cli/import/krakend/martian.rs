@@ -2,7 +2,7 @@
 
 use super::keys::{Item, Keys};
 
-/// What is changed of a call and of its answer, in order.
+/// The changes of a call and of its answer, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Header fields of the call: name in lower case and value as a template; null is left out.

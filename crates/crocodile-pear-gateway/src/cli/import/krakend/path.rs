@@ -5,7 +5,7 @@ use super::jq;
 /// An endpoint's path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Route {
-    /// As we write it.
+    /// The path as we write it.
     pub text: String,
     /// The parameters: KrakenD's name, and ours.
     pub parameters: Vec<(String, String)>,
@@ -14,7 +14,7 @@ pub struct Route {
 /// Reads the path of an endpoint.
 ///
 /// # Errors
-/// What of it we have no word for.
+/// The part of it that we have no word for.
 pub fn route(written: &str) -> Result<Route, String> {
     let written = format!("/{}", written.strip_prefix('/').unwrap_or(written));
     let mut parameters: Vec<(String, String)> = Vec::new();
@@ -59,7 +59,7 @@ fn unique(parameters: &[(String, String)], name: &str) -> String {
     ours
 }
 
-/// What a pair of braces in a `url_pattern` stands for.
+/// The value of a pair of braces in a `url_pattern`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A parameter of the endpoint's path, by KrakenD's name.
@@ -73,7 +73,7 @@ pub enum Value<'a> {
 /// Replaces the braces of a `url_pattern`, each by what `give` has for it.
 ///
 /// # Errors
-/// Those of `give`.
+/// The errors of `give`.
 pub fn target(pattern: &str, mut give: impl FnMut(Value<'_>) -> Result<String, String>) -> Result<String, String> {
     let pattern = format!("/{}", pattern.strip_prefix('/').unwrap_or(pattern));
     let mut text = String::new();

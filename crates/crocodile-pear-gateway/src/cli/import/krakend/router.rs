@@ -3,7 +3,7 @@
 use super::super::yaml::{Map, Yaml};
 use super::keys::{Item, Keys};
 
-/// What the options say.
+/// The settings of the options.
 #[derive(Default)]
 pub struct Options {
     pub access_log_is_off: bool,

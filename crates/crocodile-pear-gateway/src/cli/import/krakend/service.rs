@@ -14,7 +14,7 @@ use super::{cors, elsewhere, group, limit, old, secure, span, tls};
 /// KrakenD's own default.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What `extra_config` of the service says.
+/// The settings in `extra_config` of the service.
 #[derive(Default)]
 struct Extra {
     cors: Option<Map>,

@@ -1,4 +1,4 @@
-//! What KrakenD makes of the answer of one backend: `is_collection` and `encoding`, then `target`, then `allow` or `deny`,
+//! The shape that KrakenD gives to the answer of one backend: `is_collection` and `encoding`, then `target`, then `allow` or `deny`,
 //! then `mapping`, then `group`. Or, in the place of the middle three, the operations of `flatmap_filter`.
 
 use super::flatmap::Operation;
@@ -18,7 +18,7 @@ pub enum Decoder {
     Text,
 }
 
-/// What is made of the answer of one backend.
+/// The shape of the answer of one backend.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     pub decoder: Decoder,

@@ -25,17 +25,17 @@ pub struct Call<'a> {
     pub backend: &'a Backend,
 }
 
-/// What becomes of the answer.
+/// The form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// As it is (`no-op`).
+    /// The answer as it is (`no-op`).
     Proxy,
     Json,
     Collection,
     Text,
 }
 
-/// What an endpoint makes of its calls.
+/// The settings by which an endpoint makes an answer of its calls.
 pub struct Made {
     pub output: Output,
     pub fixed: Option<(serde_json::Value, Strategy)>,

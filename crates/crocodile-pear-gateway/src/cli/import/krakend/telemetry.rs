@@ -3,7 +3,7 @@
 use super::super::yaml::{Map, Yaml};
 use super::keys::Item;
 
-/// What the telemetry needs of the configuration.
+/// The settings that the telemetry needs of the configuration.
 #[derive(Default)]
 pub struct Telemetry {
     pub log: Map,

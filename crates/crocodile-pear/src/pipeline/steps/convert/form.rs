@@ -52,7 +52,7 @@ impl Form {
     /// Appends a whole answer.
     ///
     /// # Errors
-    /// As the writers of the formats.
+    /// The errors of the writers of the formats.
     pub fn write(self, data: Data, rows: &csv::Rules, out: &mut Vec<u8>) -> Result<(), Error> {
         let value = match (self, data) {
             (Form::Json, data) => return data.write(out),
@@ -102,7 +102,7 @@ impl Writer {
     /// Appends the first items, as checked JSON.
     ///
     /// # Errors
-    /// As [`Writer::write`].
+    /// The errors of [`Writer::write`].
     pub fn write_first(&mut self, items: &[Bytes], out: &mut Vec<u8>) -> Result<(), Error> {
         let items: Vec<Value> = items.iter().map(json::read).collect::<Result<_, _>>()?;
         self.rows.write_first(&items, out)
@@ -111,7 +111,7 @@ impl Writer {
     /// Appends an item that is checked JSON.
     ///
     /// # Errors
-    /// As the writers of the formats.
+    /// The errors of the writers of the formats.
     pub fn write(&mut self, item: &Bytes, out: &mut Vec<u8>) -> Result<(), Error> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.form {
@@ -138,7 +138,7 @@ impl Writer {
     /// Appends what ends the list.
     ///
     /// # Errors
-    /// As [`Writer::write`].
+    /// The errors of [`Writer::write`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self.form {
             Form::Json | Form::Msgpack => out.extend_from_slice(if self.begun { b"]" } else { b"[]" }),

@@ -43,7 +43,7 @@ impl Step for Asks {
     }
 }
 
-/// What one item asks for.
+/// The requests of one item.
 struct Ask {
     ready: Arc<Ready>,
     scope: Arc<Scope>,
@@ -78,7 +78,7 @@ impl Ask {
         Ok(answer)
     }
 
-    /// What the values have: one, or a list where several are allowed.
+    /// The documents of the values: one, or a list where several are allowed.
     async fn found(&self, values: Vec<Value>, names: &Names, coming: Coming) -> Result<Found, Error> {
         let limit = self.ready.limit;
         if values.len() as u64 > limit {
@@ -113,7 +113,7 @@ impl Ask {
     }
 }
 
-/// What cannot stand beside `request`, and why.
+/// Compiles `request`, and reports the settings that cannot stand beside it.
 pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<Asking>> {
     let Some(mut request) = spec.request.take() else { return Some(None) };
     let depth = Some(spec.depth.span).filter(|_| spec.depth.value > 1);

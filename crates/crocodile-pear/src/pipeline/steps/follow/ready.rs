@@ -43,15 +43,15 @@ pub(super) struct Following(pub(super) Arc<Ready>);
 
 pub(super) struct Ready {
     pub(super) links: Links,
-    /// What templated links are expanded with.
+    /// The variables with which templated links are expanded.
     pub(super) variables: Option<Variables>,
     /// How links are called, if not just by GET.
     pub(super) acting: Option<Acting>,
-    /// What a missing link is told as, if that is a failure.
+    /// The message about a missing link, if that is a failure.
     pub(super) required: Option<String>,
     /// How many redirects of one link are followed.
     pub(super) redirects: u64,
-    /// What of the item the links are relative to.
+    /// The part of the item to which the links are relative.
     pub(super) part: String,
     pub(super) name: Option<String>,
     pub(super) limit: u64,
@@ -64,7 +64,7 @@ pub(super) struct Ready {
     pub(super) timeout: Option<TimeoutSpec>,
     pub(super) max_body: usize,
     pub(super) upstreams: Vec<Arc<Upstream>>,
-    /// Those that links of others lead to with all that calls to them have.
+    /// The upstreams that links of others lead to with all that calls to them have.
     pub(super) named: Vec<Arc<str>>,
     /// Whether the links can only be of the document that they are resolved against.
     pub(super) one_document: bool,
@@ -115,7 +115,7 @@ pub(super) async fn follow_later(
 /// How far an item is when its link is found.
 pub(super) enum StartedFollow {
     Fetching(Item),
-    /// It has to be read, or has several links, or links of links.
+    /// The item has to be read, or has several links, or links of links.
     Other(Outcome),
     /// There is nothing to wait for.
     Over(Outcome),
@@ -208,7 +208,7 @@ pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope
     }
 }
 
-/// What a link led to.
+/// The value that a link led to.
 pub(super) struct Found {
     pub(super) data: Data,
     pub(super) base: Option<Base>,
@@ -252,7 +252,7 @@ impl Found {
     }
 }
 
-/// What became of a link.
+/// The outcome of a link.
 pub(super) enum Reached {
     Document(Arc<Document>),
     /// There is none, and this stands for it.
@@ -308,7 +308,7 @@ impl Site {
         }
     }
 
-    /// One level deeper.
+    /// The site one level deeper.
     fn below(&self) -> Site {
         let (names, base, author) = (self.names.clone(), self.base.clone(), self.author.clone());
         Site { names, base, author, trail: self.trail.clone(), left: self.left.saturating_sub(1), deep: self.deep }
@@ -474,7 +474,7 @@ impl Ready {
         Ok(links.map(|link| Lead::Link(link.into())).collect())
     }
 
-    /// What no link is: nothing, or a failure.
+    /// The outcome of a link that is missing: no document, or a failure.
     fn missing(&self, link: &Data) -> Result<Option<Arc<Document>>, Error> {
         match &self.required {
             Some(missing) if link.is_null() => Err(Error::new(Kind::Unusable, missing.clone())),
@@ -525,7 +525,7 @@ impl Ready {
         })
     }
 
-    /// What becomes of these, as many at once as may be.
+    /// The outputs of these futures, as many of which run at once as may.
     pub(super) async fn together<F: Future>(&self, futures: Vec<F>) -> Vec<F::Output> {
         match self.concurrency {
             Some(most) if most.get() < futures.len() => stream::iter(futures).buffered(most.get()).collect().await,
@@ -538,7 +538,7 @@ impl Ready {
         Error::new(Kind::Oversized, detail)
     }
 
-    /// What a lead gives: the document of a link and what its own links lead to, or what stands for it; or a part, and
+    /// The value of a lead: the document of a link and what its own links lead to, or what stands for it; or a part, and
     /// what its links lead to.
     async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
         let (link, act) = match &lead {
@@ -612,7 +612,7 @@ impl Ready {
         }
     }
 
-    /// What becomes of a document by its status.
+    /// The value of a document by its status.
     pub(super) fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
         let name = |error: Error| match &document.base {
             Base::At(upstream, _) => error.of_upstream(upstream),

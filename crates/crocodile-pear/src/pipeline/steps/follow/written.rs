@@ -21,7 +21,7 @@ pub(super) const PAGES: u64 = 50;
 pub(super) const REDIRECTS: u64 = 3;
 
 choice! {
-    /// What counts if a document has both a part and a link to it.
+    /// The choice if a document has both a part and a link to it.
     pub enum Prefer {
         /// The part: no call is made for it.
         Embedded = "embedded",
@@ -142,7 +142,7 @@ spec! {
         /// The `name` of the link, if several links of HAL have the same relation.
         #[name = "name"]
         pub link_name: Option<Located<String>>,
-        /// What counts if the item has both a part and a link to it. Default: `embedded`.
+        /// The choice if the item has both a part and a link to it. Default: `embedded`.
         pub prefer: Option<Located<Prefer>>,
         /// The variables of links that are templates: a map of names and expressions, or an expression that gives an
         /// object, such as `$query`.
@@ -178,7 +178,7 @@ spec! {
         pub when: Option<Expression>,
         /// The value to use if a document cannot be fetched.
         pub otherwise: Option<Located<Literal>>,
-        /// What to do by the status of the document's answer, or by its class: `{ 404: null, 5xx: fail }`. `pass` uses
+        /// The action by the status of the document's answer, or by its class: `{ 404: null, 5xx: fail }`. `pass` uses
         /// it as if its status were 2xx. `fail` makes it fail, also if there is `otherwise`. Any other value is used
         /// instead of the document.
         pub on_status: Option<OnStatus>,
