@@ -166,10 +166,17 @@ fn reader_s(line: &str) -> Result<(), String> {
 }
 
 /// Files that the tests compile; a `rust` block is a part of one of them.
-const COMPILED: [&str; 5] = [
+const COMPILED: [&str; 12] = [
     "crates/crocodile-pear/examples/weather.rs",
     "crates/crocodile-pear/examples/inbox.rs",
     "crates/crocodile-pear/examples/dashboard.rs",
+    "crates/crocodile-pear/examples/hello.rs",
+    "crates/crocodile-pear/examples/page.rs",
+    "crates/crocodile-pear/examples/users.rs",
+    "crates/crocodile-pear/examples/signed.rs",
+    "crates/crocodile-pear/examples/mock.rs",
+    "crates/crocodile-pear/examples/failures.rs",
+    "crates/crocodile-pear/examples/streams.rs",
     "docs/steps/first.rs",
     "docs/layers/maintenance.rs",
 ];
