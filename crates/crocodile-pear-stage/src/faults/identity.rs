@@ -26,7 +26,7 @@ const fn fault(
     Fault { name, meanwhile, whole: Duration::from_secs(7), told, short: false, set }
 }
 
-/// The faults of identity, and of the collector.
+/// The faults of identity, and of the collector, whose batches are sent five times before a line says that they are lost.
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
         short: true,
@@ -46,9 +46,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault("identity/token_endpoint_silent", UNNOTICED, "", |letter| credited(letter, Way::Silent)),
     fault("identity/token_endpoint_reset", UNNOTICED, "", |letter| credited(letter, Way::Reset)),
     fault("identity/collector_silent", UNNOTICED, "", |letter| collected(letter, Way::Silent)),
-    fault("identity/collector_reset", UNNOTICED, "the collector does not take traces", |letter| {
-        collected(letter, Way::Reset)
-    }),
+    fault("identity/collector_reset", UNNOTICED, "", |letter| collected(letter, Way::Reset)),
 ];
 
 /// What is asked, the way to it, and what becomes of that.
