@@ -23,10 +23,10 @@ pub struct Options {
     /// Ids of one run
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     ids: u32,
-    /// One side alone, for a round
+    /// The only side, for a round
     #[arg(long, hide = true)]
     side: Option<Side>,
-    /// What it does
+    /// The calls of a run
     #[arg(long, hide = true, default_value = "each")]
     shape: Shape,
     /// The upstream
@@ -92,7 +92,7 @@ fn word(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// One round in a process of its own.
+/// Runs a round in a process of its own.
 fn measure(side: Side, shape: Shape, address: SocketAddr, options: &Options) -> Result<Sample> {
     let mut round = Command::new(std::env::current_exe()?);
     round.args(["library", "--side", &word(side), "--shape", &word(shape), "--address", &address.to_string()]);

@@ -32,7 +32,7 @@ pub struct Options {
     binary: Option<PathBuf>,
 }
 
-/// What a pipe holds is far less than what is logged: 64 KiB of the system, and 1 MiB of the gateway.
+/// Runs the bench with far more lines than a pipe holds, which is 64 KiB of the system, and 1 MiB of the gateway.
 pub async fn run(options: Options) -> Result<()> {
     let binary = product::find(options.binary)?;
     let upstream = upstream::start()?;

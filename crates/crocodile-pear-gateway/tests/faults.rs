@@ -1,4 +1,4 @@
-//! What fails while requests come, and what clients get meanwhile. The short form runs some of the faults. With
+//! Faults while requests come, and what clients get meanwhile. The short form runs some of the faults. With
 //! `FAULTS=all`, or with beginnings of names such as `FAULTS=redis,dns/silent`, the long form runs these and prints a
 //! table. `FAULTS_RELOAD=1` reads the configuration again in the middle of each; `FAULTS_PAIRS=10` runs so many pairs at
 //! the same time, chosen by `FAULTS_SEED`. On a machine that does other things too, `FAULTS_SLACK=10` gives answers more time.

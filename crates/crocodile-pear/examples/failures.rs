@@ -6,7 +6,7 @@ use std::error::Error as _;
 
 use crocodile_pear::{Client, Error, Kind};
 
-/// What a program may do about a failure.
+/// The advice to a program about a failure.
 pub fn advice(error: &Error) -> &'static str {
     match error.kind() {
         Kind::Timeout => "try again later",

@@ -1,4 +1,4 @@
-//! One call, typed.
+//! A typed call.
 //!
 //! `cargo run -p crocodile-pear --example hello -- http://127.0.0.1:9000/users/api/users/7`; the server here is that of
 //! `crocodile-pear demo`.

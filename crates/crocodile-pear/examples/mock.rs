@@ -47,7 +47,7 @@ struct City {
     name: String,
 }
 
-/// What the program under test does: timeouts and retries stand around the mock as around sockets.
+/// The program under test: timeouts and retries stand around the mock as around sockets.
 pub async fn cities(mock: Mock) -> Result<(String, Kind), Error> {
     let api = Upstream::at("https://cities.example").timeout(Duration::from_secs(5)).retry(2);
     let client = Client::builder().upstream("cities", api).transport(mock).build()?;

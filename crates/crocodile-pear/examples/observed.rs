@@ -1,4 +1,4 @@
-//! One client with settings, metrics and traces: settings of an upstream, an observer that counts, spans for `tracing`, and the
+//! A client with settings, metrics and traces: settings of an upstream, an observer that counts, spans for `tracing`, and the
 //! trace of the request that is served.
 //!
 //! `cargo run -p crocodile-pear --example observed -- http://127.0.0.1:9000/users/api/users/7`

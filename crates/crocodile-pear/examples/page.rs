@@ -36,7 +36,7 @@ struct Page {
     news: Vec<News>,
 }
 
-/// What clients of this program see of a failure.
+/// The failures that clients of this program see.
 pub enum AppError {
     /// A call that failed.
     Upstream(Error),

@@ -8,7 +8,7 @@ use crocodile_pear::{Client, Error};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
-/// One for the whole program, also where it has several runtimes.
+/// The client of the whole program, also where it has several runtimes.
 static CLIENT: LazyLock<Client> = LazyLock::new(Client::new);
 
 async fn get(url: String) -> Result<String, Error> {

@@ -1,4 +1,4 @@
-//! What never stands in memory: the words of a language model (server-sent events), NDJSON, and large bodies up and down.
+//! Streams, which never stand in memory: the words of a language model (server-sent events), NDJSON, and large bodies up and down.
 //!
 //! `cargo run -p crocodile-pear --example streams -- http://127.0.0.1:9000/streamflow/api/cases/inbox`
 

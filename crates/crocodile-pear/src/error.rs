@@ -46,7 +46,7 @@ struct Inner {
     ends_list: bool,
     /// The document that the operator has written for it, JSON.
     body: Option<Bytes>,
-    /// What only calls of programs know.
+    /// The facts that only calls of programs know.
     call: Option<Box<CallFacts>>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }

@@ -22,7 +22,7 @@
 //!   [`map`](Items::map), [`then`](Items::then), a [`Step`] of your own;
 //! - **a pipeline of the gateway's steps**: [`request`](Client::request) or, from YAML, [`read`](Client::read).
 //!
-//! Nothing happens before a result is polled, nothing is read before somebody asks for it, and dropping a result cancels every
+//! No call is made before a result is polled, no byte is read before somebody asks for it, and dropping a result cancels every
 //! call behind it. Everything runs on the Tokio runtime that awaits it. Responses are those of the crate
 //! [`http`](https://docs.rs/http), with a body that implements [`http_body::Body`](https://docs.rs/http-body): axum, hyper and
 //! tower send them as they are.

@@ -23,7 +23,7 @@ pub fn limit() -> Option<u64> {
     *LIMIT
 }
 
-/// What is usual, or the part of the limit that may be used where nothing is configured.
+/// The usual size, or the part of the limit that may be used where nothing is configured, if that is less.
 pub fn within(usual: Size, limit: Option<u64>) -> Size {
     match limit {
         Some(limit) => Size(usual.0.min((limit / PART).max(LEAST))),
@@ -61,7 +61,7 @@ fn bytes(file: &Path) -> Option<u64> {
 mod tests {
     use super::super::memory_limit::*;
 
-    /// What is read where these files are.
+    /// The limit that is read where these files are.
     fn found(name: &str, files: &[(&str, &str)]) -> Option<u64> {
         let root = std::env::temp_dir().join(format!("memory_limit_{}_{name}", std::process::id()));
         for (file, text) in files {

@@ -256,7 +256,7 @@ impl Metrics {
         self.cut_off.get_or_init(|| self.routes.in_flight());
     }
 
-    /// What was cut off, once the cores have ended: requests without an answer, and answers and streams.
+    /// The number of requests that were cut off, once the cores have ended: those without an answer, and answers and streams.
     pub fn cut_off(&self) -> CutOff {
         let Some(before) = self.cut_off.get() else { return CutOff::default() };
         let answers = self.routes.in_flight().answers.saturating_sub(before.answers);

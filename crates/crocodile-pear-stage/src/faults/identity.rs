@@ -1,4 +1,4 @@
-//! What says who a client is, and what takes traces: introspection, keys, forward authentication, tokens for upstreams,
+//! Services that say who a client is, or take traces: introspection, keys, forward authentication, tokens for upstreams,
 //! a collector.
 
 use std::io::Write;
@@ -49,7 +49,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault("identity/collector_reset", UNNOTICED, "", |letter| collected(letter, Way::Reset)),
 ];
 
-/// What is asked, the way to it, and what becomes of that.
+/// The shops that are asked, and the way to them.
 struct Own {
     relay: Relay,
     way: Way,

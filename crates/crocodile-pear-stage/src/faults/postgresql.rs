@@ -165,7 +165,7 @@ struct One {
     mend: fn(&mut One),
 }
 
-/// What leads to the database: an entry of `databases`.
+/// An entry of `databases`, which leads to the database.
 type Entry<'a> = &'a dyn Fn(&Database, &Relay, Option<&Bouncer>) -> String;
 
 impl One {

@@ -22,7 +22,7 @@ const GREETING: Duration = Duration::from_millis(400);
 /// How long a finding holds: so often a server is greeted at most.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// What is known about the silence of a server.
+/// The findings about the silence of a server.
 #[derive(Default)]
 pub(super) struct Silence {
     /// Whether a statement was answered since the last look.

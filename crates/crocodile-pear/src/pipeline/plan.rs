@@ -333,7 +333,7 @@ impl Plan {
         }
     }
 
-    /// What it gives, item by item, for one request; nothing runs yet. A step that needs the client's body finds none.
+    /// The answers that it gives, item by item, for one request; no step runs yet. A step that needs the client's body finds none.
     pub fn flow(&self, scope: &Arc<Scope>) -> Option<Flow> {
         self.start(scope)
     }

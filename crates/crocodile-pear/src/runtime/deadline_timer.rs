@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep};
 /// A timer that fires this much too late shows that the process did not run meanwhile: it was stopped, or its machine was.
 const LATE: Duration = Duration::from_millis(25);
 
-/// What is in the sockets by then is read within this time, before the deadline counts.
+/// The time for reading the bytes that are in the sockets by then, before the deadline counts.
 const GRACE: Duration = Duration::from_millis(25);
 
 /// A timer, made at the first wait. Setting it anew costs less than making another.
@@ -55,7 +55,7 @@ impl Alarm {
     }
 }
 
-/// What a future gives by a moment; `None` if it is late. Unlike tokio's `timeout_at`, a process that was stopped until
+/// The output of a future by a moment; `None` if it is late. Unlike tokio's `timeout_at`, a process that was stopped until
 /// after the moment looks at its sockets first.
 pub async fn by<F: Future>(due: Instant, future: F) -> Option<F::Output> {
     let (mut future, mut alarm) = (pin!(future), Alarm::default());

@@ -62,7 +62,7 @@ pub struct Call {
     pub affinity: Option<u64>,
     /// Whether it has the gateway's credentials.
     pub presents: Presents,
-    /// What a program knows of it.
+    /// The facts that a program knows about it.
     pub context: Option<Arc<CallContext>>,
 }
 

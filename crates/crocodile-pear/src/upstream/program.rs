@@ -1,4 +1,4 @@
-//! What a Rust program puts around and below the calls of its upstreams: something that sees each call, and a transport instead
+//! The parts that a Rust program puts around and below the calls of its upstreams: an observer of each call, and a transport instead
 //! of sockets.
 
 use std::fmt;
@@ -45,7 +45,7 @@ pub trait Callee: Send + Sync {
     fn dispatch(self: Arc<Self>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>>;
 }
 
-/// What `via` says in calls.
+/// The value of `via` in calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Via {
     /// The name of this process, as gateways do.
@@ -68,14 +68,14 @@ impl Via {
     }
 }
 
-/// What a program puts around and below the calls of an upstream.
+/// The parts that a program puts around and below the calls of an upstream.
 #[derive(Clone, Default)]
 pub struct Program {
     /// Instead of sockets.
     pub transport: Option<Arc<dyn Transport>>,
     /// Around each call.
     pub interceptor: Option<Arc<dyn Interceptor>>,
-    /// What `via` says.
+    /// The value of `via`.
     pub via: Via,
 }
 

@@ -69,7 +69,7 @@ pub struct Upstream {
     own_dependence: OnceLock<Dependence>,
     /// Whether a part of the configuration names it.
     named: AtomicBool,
-    /// What a program puts around its calls.
+    /// The interceptor that a program puts around its calls.
     interceptor: Option<Arc<dyn Interceptor>>,
 }
 

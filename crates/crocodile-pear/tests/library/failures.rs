@@ -13,7 +13,7 @@ use crocodile_pear_peers::served::Served;
 use crocodile_pear_peers::shop::{Asked, Shop, answer, close};
 use http::StatusCode;
 
-/// What is wanted of a failure, besides its URL and index.
+/// The properties that a failure must have, besides its URL and index.
 struct Wanted {
     kind: Kind,
     status: Option<u16>,

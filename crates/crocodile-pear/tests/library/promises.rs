@@ -1,4 +1,4 @@
-//! What the library promises to those who use it.
+//! The promises of the library to its users.
 
 use std::io::Write;
 use std::sync::Arc;

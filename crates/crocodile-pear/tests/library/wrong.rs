@@ -14,7 +14,7 @@ fn newest(folder: &Path, name: &str) -> Option<PathBuf> {
     files.filter(fits).max_by_key(|file| file.metadata().and_then(|data| data.modified()).ok())
 }
 
-/// What the compiler says of a program; `None` if it has nothing against it.
+/// The messages of the compiler about a program; `None` if it has nothing against it.
 fn errors(program: &Path) -> Option<String> {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();

@@ -241,7 +241,7 @@ impl Request {
     /// The whole request, for a transport.
     ///
     /// # Errors
-    /// As [`shared_head`](Self::shared_head).
+    /// The errors of [`shared_head`](Self::shared_head).
     pub(crate) fn carried(&mut self, server: &Server) -> Result<http::Request<Pulled>, Error> {
         let (mut head, ()) = self.shared_head(server)?.into_parts();
         head.version = Version::HTTP_11;

@@ -41,7 +41,7 @@ pub(crate) struct Server {
     pub(crate) weight: AtomicU32,
     /// `None` without health checks, ejection and breaker: calls always go there.
     pub(crate) standing: Option<Box<Availability>>,
-    /// What a program puts below its calls.
+    /// The parts that a program puts below its calls.
     pub(crate) program: Option<Arc<Program>>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Common<'a> {
     pub(crate) counters: &'a Arc<Counters>,
     /// The state of this server.
     pub(crate) carry: Carry,
-    /// What a program puts below its calls.
+    /// The parts that a program puts below its calls.
     pub(crate) program: Option<&'a Arc<Program>>,
 }
 
@@ -151,12 +151,12 @@ impl Server {
         })
     }
 
-    /// What makes its calls instead of sockets.
+    /// The transport that makes its calls instead of sockets.
     pub(crate) fn transport(&self) -> Option<&Arc<dyn Transport>> {
         self.program.as_ref()?.transport.as_ref()
     }
 
-    /// What `via` says in its calls.
+    /// The value of `via` in its calls.
     pub(crate) fn via(&self, received: Version) -> Option<&[u8]> {
         self.program.as_ref().map_or(&Via::Own, |program| &program.via).value(received)
     }

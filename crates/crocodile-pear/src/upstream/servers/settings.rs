@@ -70,7 +70,7 @@ pub struct Settings {
     pub health: Option<HealthSpec>,
     /// The state that it takes over from the configuration before.
     pub carry: Carry,
-    /// What a program puts around and below its calls.
+    /// The parts that a program puts around and below its calls.
     pub program: Option<Arc<Program>>,
 }
 

@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// Nothing that differs.
+/// A stamp that never differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp;
 
