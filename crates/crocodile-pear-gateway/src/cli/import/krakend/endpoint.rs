@@ -53,6 +53,8 @@ struct Parts<'a> {
     validate: Option<Value>,
     cache: Option<Duration>,
     timeout: Duration,
+    /// How often a call is tried; none if that is not said.
+    attempts: Option<u64>,
 }
 
 /// Imports an endpoint; none if it cannot be, which is reported.
@@ -124,14 +126,7 @@ fn parts<'a>(item: &'a Item<'a>, keys: &Keys<'_>, service: &Service<'_>) -> Opti
     let headers: Vec<String> =
         keys.take_old("input_headers", "headers_to_pass").map(|item| star(&item)).unwrap_or_default();
     let query = keys.take_old("input_query_strings", "querystring_params").map(|item| star(&item)).unwrap_or_default();
-    if let Some(calls) = keys.take("concurrent_calls")
-        && calls.whole().is_some_and(|count| count > 1)
-    {
-        calls.report(
-            "the same call is not made several times at once",
-            "with several `servers`, `retry` sends a call to another one if the first is silent",
-        );
-    }
+    let attempts = keys.take("concurrent_calls").and_then(|calls| attempts(&calls));
     Some(Parts {
         item,
         route,
@@ -146,7 +141,18 @@ fn parts<'a>(item: &'a Item<'a>, keys: &Keys<'_>, service: &Service<'_>) -> Opti
         validate: None,
         cache: keys.take("cache_ttl").and_then(|item| item.duration()).or(service.cache),
         timeout: keys.take("timeout").and_then(|item| item.duration()).unwrap_or(service.timeout),
+        attempts,
     })
+}
+
+/// `concurrent_calls` as attempts: the first answer counts here as well, and a server that is well gets one call.
+fn attempts(calls: &Item<'_>) -> Option<u64> {
+    let count = calls.whole().filter(|count| *count > 1)?;
+    let message = format!(
+        "KrakenD makes {count} calls at once; here another one follows if one fails, or if its server is silent while others answer"
+    );
+    calls.remark(message, "see `retry` and `balance.silence` of the upstream: only idempotent calls are repeated");
+    Some(count)
 }
 
 /// A list of names; `*` stands for all, and is remarked.
@@ -400,6 +406,9 @@ impl Parts<'_> {
         let is_one = names.len() == 1;
         let has_body = !matches!(method.as_str(), "GET" | "HEAD");
         let mut settings = self.forwarding(backend);
+        if let Some(attempts) = self.attempts {
+            settings.set("retry", Map::of("attempts", Yaml::plain(attempts)));
+        }
         if let Some(mirror) = mirror {
             settings.set("mirror", Yaml::text(mirror));
         }

@@ -79,6 +79,33 @@ fn each_feature_of_an_endpoint_is_written_as_a_person_would() {
 }
 
 #[test]
+fn concurrent_calls_are_attempts_of_one_call() {
+    let endpoint = r#"{"endpoint": "/a", "concurrent_calls": 3, "backend": [{"host": ["http://a", "http://b"], "url_pattern": "/b"}]}"#;
+    let imported = import(&file(endpoint)).ok().expect("it is a configuration");
+    let text = imported.configuration.document();
+    assert!(text.contains("retry: { attempts: 3 }"), "{text}");
+    let remarked = imported.report.settings().into_iter().find(|setting| setting.fate == Fate::Remarked);
+    assert_eq!(remarked.map(|setting| setting.key.as_str()), Some("endpoints[0].concurrent_calls"));
+}
+
+#[test]
+fn extra_config_of_the_wrong_type_is_reported_with_its_place() {
+    for (endpoint, key) in [
+        (r#"{"endpoint": "/a", "extra_config": [1], "backend": [{"url_pattern": "/b"}]}"#, "endpoints[0].extra_config"),
+        (
+            r#"{"endpoint": "/a", "backend": [{"url_pattern": "/b", "extra_config": "x"}]}"#,
+            "endpoints[0].backend[0].extra_config",
+        ),
+        (
+            r#"{"endpoint": "/a", "extra_config": {"proxy": 1}, "backend": [{"url_pattern": "/b"}]}"#,
+            "endpoints[0].extra_config.proxy",
+        ),
+    ] {
+        assert_eq!(written(endpoint).1, [key], "{endpoint}");
+    }
+}
+
+#[test]
 fn what_has_no_counterpart_is_reported_with_its_place() {
     let (_, told) = written(
         r#"{"endpoint": "/a", "backend": [{"url_pattern": "/b", "extra_config": {"modifier/lua-backend": {"pre": "x"}}}]}"#,
