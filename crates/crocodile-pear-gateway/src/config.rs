@@ -21,6 +21,7 @@ use crocodile_pear::config::yaml;
 
 pub use mask::Mask;
 pub use mend::mended;
+pub use pattern::{expand, is_pattern};
 pub use read::read;
 pub use report::{Colour, Format, report};
 pub use sources::{Source, Sources};

@@ -5,6 +5,7 @@
 //! configuration is checked, the report printed, the file written.
 
 mod krakend;
+mod nginx;
 mod outcome;
 mod report;
 mod write;
@@ -38,6 +39,12 @@ enum From {
     ///
     /// Exits with 0 if everything was imported, with 3 if something was not, and with 1 if the file cannot be read.
     Krakend(Arguments),
+    /// Import a configuration of nginx: nginx.conf with all that it includes, or a file with `server` blocks.
+    ///
+    /// Every directive is imported, or the report says where it stands, why it is not, and what to use instead.
+    ///
+    /// Exits with 0 if everything was imported, with 3 if something was not, and with 1 if a file cannot be read.
+    Nginx(Arguments),
 }
 
 #[derive(Args)]
@@ -65,14 +72,15 @@ const REPORTED: u8 = 3;
 
 impl Import {
     pub fn execute(self) -> ExitCode {
-        let (read, arguments): (fn(&Path) -> _, _) = match self.from {
-            From::Krakend(arguments) => (krakend::import, arguments),
+        let (read, arguments): (fn(&Path, &Path) -> _, _) = match self.from {
+            From::Krakend(arguments) => (|path, _| krakend::import(path), arguments),
+            From::Nginx(arguments) => (nginx::import, arguments),
         };
         if let Some(output) = arguments.output.as_ref().filter(|output| output.exists() && !arguments.force) {
             eprintln!("error: `{}` exists; write `--force` to replace it", output.display());
             return ExitCode::from(1);
         }
-        match read(&arguments.file) {
+        match read(&arguments.file, arguments.folder()) {
             Ok(imported) => arguments.finish(&imported),
             Err(unreadable) => arguments.refuse(&unreadable),
         }
@@ -80,6 +88,11 @@ impl Import {
 }
 
 impl Arguments {
+    /// The folder of the configuration: paths in it are relative to this one.
+    fn folder(&self) -> &Path {
+        self.output.as_deref().unwrap_or(&self.file).parent().unwrap_or(Path::new(""))
+    }
+
     fn refuse(&self, Unreadable { sources, problems }: &Unreadable) -> ExitCode {
         if self.json {
             print(&config::report(problems, sources, Format::Json));

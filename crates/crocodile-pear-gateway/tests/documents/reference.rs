@@ -110,7 +110,7 @@ const KINDS: [Kind; 24] = [
     Kind::Cancelled,
 ];
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "init",
     "run",
     "check",
@@ -120,6 +120,7 @@ const COMMANDS: [&str; 14] = [
     "events postgres",
     "health",
     "import krakend",
+    "import nginx",
     "schema",
     "demo",
     "demo items",

@@ -12,7 +12,7 @@ mod endpoint;
 mod flatmap;
 mod group;
 mod host;
-mod jq;
+pub(super) mod jq;
 mod json;
 mod keys;
 mod ledger;
@@ -25,12 +25,12 @@ mod router;
 mod secure;
 mod service;
 mod shape;
-mod span;
+pub(super) mod span;
 mod steps;
 mod telemetry;
 mod tls;
 mod toml;
-mod upstreams;
+pub(super) mod upstreams;
 
 #[cfg(test)]
 mod tests;

@@ -147,11 +147,11 @@ impl Map {
                 && entry.comment.is_none()
                 && line.len() + entry.key.len() < WIDTH
             {
-                let _ = writeln!(text, "{}: {line}", scalar(&entry.key, false));
+                let _ = writeln!(text, "{}: {line}", name(&entry.key, false));
                 continue;
             }
             remark(&mut text, 0, entry.comment.as_deref());
-            let _ = writeln!(text, "{}:", scalar(&entry.key, false));
+            let _ = writeln!(text, "{}:", name(&entry.key, false));
             for entry in &map.entries {
                 put(&mut text, 2, entry);
             }
@@ -173,7 +173,7 @@ fn remark(text: &mut String, indent: usize, comment: Option<&str>) {
 /// Writes an entry of a block.
 fn put(text: &mut String, indent: usize, entry: &Entry) {
     remark(text, indent, entry.comment.as_deref());
-    let _ = write!(text, "{:indent$}{}:", "", scalar(&entry.key, false));
+    let _ = write!(text, "{:indent$}{}:", "", name(&entry.key, false));
     value(text, indent, indent + entry.key.len() + 2, &entry.value);
 }
 
@@ -256,7 +256,7 @@ fn flow(value: &Yaml, within: bool) -> Option<String> {
         Yaml::Map(map) => {
             let one = |entry: &Entry| {
                 let value = entry.comment.is_none().then(|| flow(&entry.value, true))??;
-                Some(format!("{}: {value}", scalar(&entry.key, true)))
+                Some(format!("{}: {value}", name(&entry.key, true)))
             };
             let parts: Vec<String> = map.entries.iter().map(one).collect::<Option<_>>()?;
             let line = format!("{{ {} }}", parts.join(", "));
@@ -280,6 +280,11 @@ fn scalar(text: &str, flow: bool) -> String {
         return quoted(&text);
     }
     if is_plain(&text, flow) { text } else { format!("'{}'", text.replace('\'', "''")) }
+}
+
+/// A key. `on` and `off` are names as well as switches.
+fn name(key: &str, flow: bool) -> String {
+    if matches!(key, "on" | "off") { key.to_owned() } else { scalar(key, flow) }
 }
 
 /// Whether a text needs no quotes.

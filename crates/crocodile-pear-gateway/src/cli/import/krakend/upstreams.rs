@@ -64,7 +64,7 @@ impl Upstreams {
 }
 
 /// A name for a host: its first label that says something.
-fn base(url: &str) -> String {
+pub fn base(url: &str) -> String {
     let host = url.split("://").nth(1).unwrap_or(url);
     let host = host.split(['/', ':']).next().unwrap_or_default().to_ascii_lowercase();
     let is_address = host.chars().all(|letter| letter.is_ascii_digit() || letter == '.') || host.starts_with('[');

@@ -1,0 +1,588 @@
+//! Regular expressions of locations and rewrites, as paths of ours: where each segment is a text, one parameter, or the rest.
+
+use super::super::krakend::jq;
+use super::piece::{self, Piece, REST};
+
+/// A path that a regular expression means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// As we write it: `/users/{id}`.
+    pub path: String,
+    /// The text that all paths of it begin with.
+    pub literal: String,
+    /// Whether it ends with the rest of the path.
+    pub has_rest: bool,
+    /// Whether the text before the rest ends within a segment, as that of `^/api` does.
+    pub is_open: bool,
+    /// The captures by name or number.
+    pub captures: Vec<(String, Vec<Piece>)>,
+    /// Parameters with what they must match.
+    pub checks: Vec<(String, String)>,
+    /// The path as pieces.
+    pub pieces: Vec<Piece>,
+}
+
+/// A regular expression, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// Whether it begins with `^`.
+    pub is_anchored: bool,
+    pub routes: Vec<Route>,
+}
+
+/// More alternatives than this are left alone.
+const MOST: usize = 32;
+
+/// The paths that a regular expression means.
+///
+/// # Errors
+/// What of it cannot be said by paths.
+pub fn paths(regex: &str) -> Result<Paths, String> {
+    let regex = regex.strip_prefix("(?i)").unwrap_or(regex);
+    let (is_anchored, rest) = match regex.strip_prefix('^') {
+        Some(rest) => (true, rest),
+        None => (false, regex),
+    };
+    let letters: Vec<char> = rest.chars().collect();
+    let mut parser = Parser { letters: &letters, at: 0, groups: 0 };
+    let alternatives = parser.alternatives()?;
+    if parser.at < letters.len() {
+        return Err("a `)` has no partner".to_owned());
+    }
+    let mut sequences = Vec::new();
+    for alternative in &alternatives {
+        expand(alternative, &mut vec![Vec::new()], &mut sequences)?;
+    }
+    let routes = sequences.iter().map(|sequence| route(sequence)).collect::<Result<Vec<Route>, String>>()?;
+    Ok(Paths { is_anchored, routes })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Node {
+    Letter(char),
+    /// Characters of one segment, with their quantifier, as they are written. `whole`: any segment.
+    Atom {
+        source: String,
+        is_any: bool,
+    },
+    /// `.*` or `.+`
+    Rest,
+    Group {
+        number: Option<usize>,
+        name: Option<String>,
+        alternatives: Vec<Vec<Node>>,
+        is_optional: bool,
+    },
+    /// A letter that may be missing.
+    Maybe(char),
+    End,
+}
+
+struct Parser<'a> {
+    letters: &'a [char],
+    at: usize,
+    groups: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<char> {
+        self.letters.get(self.at).copied()
+    }
+
+    fn next_is(&mut self, text: &str) -> bool {
+        let letters: Vec<char> = text.chars().collect();
+        let fits = self.letters[self.at..].starts_with(&letters);
+        if fits {
+            self.at += letters.len();
+        }
+        fits
+    }
+
+    fn alternatives(&mut self) -> Result<Vec<Vec<Node>>, String> {
+        let mut all = vec![Vec::new()];
+        while let Some(letter) = self.peek() {
+            match letter {
+                ')' => break,
+                '|' => {
+                    self.at += 1;
+                    all.push(Vec::new());
+                }
+                _ => {
+                    let node = self.node()?;
+                    all.last_mut().expect("there is one from the beginning").push(node);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn node(&mut self) -> Result<Node, String> {
+        let from = self.at;
+        let letter = self.peek().unwrap_or_default();
+        self.at += 1;
+        match letter {
+            '$' => return Ok(Node::End),
+            '^' => return Err("`^` stands in the middle".to_owned()),
+            '(' => return self.group(from),
+            '.' => {
+                let quantifier = self.quantifier();
+                return match quantifier.as_str() {
+                    "*" | "+" | "*?" | "+?" => Ok(Node::Rest),
+                    _ => Ok(Node::Atom { source: format!(".{quantifier}"), is_any: false }),
+                };
+            }
+            '[' => {
+                let source = self.class()?;
+                let quantifier = self.quantifier();
+                let is_any = source == "[^/]" && matches!(quantifier.as_str(), "+" | "*" | "+?" | "*?");
+                let excludes = source.starts_with("[^") && (source.contains('/') || source.contains("\\/"));
+                let includes = !source.starts_with("[^") && source.contains('/');
+                if includes || (source.starts_with("[^") && !excludes) {
+                    return Err(format!("`{source}` also takes slashes"));
+                }
+                return Ok(Node::Atom { source: source + &quantifier, is_any });
+            }
+            '\\' => {
+                let escaped = self.peek().ok_or("it ends with a backslash")?;
+                self.at += 1;
+                if matches!(escaped, 'd' | 'w') {
+                    let quantifier = self.quantifier();
+                    return Ok(Node::Atom { source: format!("\\{escaped}{quantifier}"), is_any: false });
+                }
+                if escaped.is_ascii_alphanumeric() {
+                    return Err(format!("`\\{escaped}` has no form in a path"));
+                }
+                return self.letter(escaped);
+            }
+            '*' | '+' | '?' => return Err(format!("`{letter}` has nothing before it")),
+            _ => {}
+        }
+        self.letter(letter)
+    }
+
+    fn letter(&mut self, letter: char) -> Result<Node, String> {
+        match self.quantifier().as_str() {
+            "" => Ok(Node::Letter(letter)),
+            "?" => Ok(Node::Maybe(letter)),
+            "+" if letter == '/' => Ok(Node::Letter(letter)),
+            quantifier if letter != '/' => {
+                Ok(Node::Atom { source: format!("{}{quantifier}", quoted(letter)), is_any: false })
+            }
+            quantifier => Err(format!("`/{quantifier}` has no form in a path")),
+        }
+    }
+
+    fn quantifier(&mut self) -> String {
+        let from = self.at;
+        match self.peek() {
+            Some('*' | '+' | '?') => self.at += 1,
+            Some('{') => {
+                while self.peek().is_some_and(|letter| letter != '}') {
+                    self.at += 1;
+                }
+                self.at = (self.at + 1).min(self.letters.len());
+            }
+            _ => return String::new(),
+        }
+        if matches!(self.peek(), Some('?' | '+')) {
+            self.at += 1;
+        }
+        self.letters[from..self.at].iter().collect()
+    }
+
+    fn class(&mut self) -> Result<String, String> {
+        let from = self.at - 1;
+        if self.peek() == Some('^') {
+            self.at += 1;
+        }
+        let mut is_first = true;
+        loop {
+            let letter = self.peek().ok_or("a `[` has no partner")?;
+            self.at += 1;
+            match letter {
+                '\\' => self.at += 1,
+                ']' if !is_first => break,
+                _ => {}
+            }
+            is_first = false;
+        }
+        Ok(self.letters[from..self.at.min(self.letters.len())].iter().collect())
+    }
+
+    fn group(&mut self, from: usize) -> Result<Node, String> {
+        let (mut number, mut name) = (None, None);
+        if self.next_is("?:") {
+        } else if self.next_is("?<") || self.next_is("?P<") {
+            if matches!(self.peek(), Some('=' | '!')) {
+                return Err("it looks behind".to_owned());
+            }
+            let mut text = String::new();
+            while let Some(letter) = self.peek().filter(|letter| *letter != '>') {
+                text.push(letter);
+                self.at += 1;
+            }
+            self.at += 1;
+            self.groups += 1;
+            (number, name) = (Some(self.groups), Some(text));
+        } else if self.peek() == Some('?') {
+            return Err("it looks ahead, or sets flags".to_owned());
+        } else {
+            self.groups += 1;
+            number = Some(self.groups);
+        }
+        let alternatives = self.alternatives()?;
+        if !self.next_is(")") {
+            return Err("a `(` has no partner".to_owned());
+        }
+        let inner: String = self.letters[from..self.at].iter().collect();
+        match self.quantifier().as_str() {
+            "" => Ok(Node::Group { number, name, alternatives, is_optional: false }),
+            "?" => Ok(Node::Group { number, name, alternatives, is_optional: true }),
+            quantifier if number.is_none() && !inner.contains('/') && !inner.contains('.') => {
+                Ok(Node::Atom { source: inner + quantifier, is_any: false })
+            }
+            quantifier => Err(format!("`{inner}{quantifier}` has no form in a path")),
+        }
+    }
+}
+
+fn quoted(letter: char) -> String {
+    if letter.is_ascii_alphanumeric() || !letter.is_ascii() || "-_/".contains(letter) {
+        letter.to_string()
+    } else {
+        format!("\\{letter}")
+    }
+}
+
+/// A part of one alternative of the whole.
+#[derive(Clone, Debug)]
+enum Item {
+    Letter(char),
+    Atom {
+        source: String,
+        is_any: bool,
+    },
+    Rest,
+    Open(String, Option<String>),
+    Close(String),
+    /// A capture that takes no part.
+    Missing(String, Option<String>),
+    End,
+}
+
+/// Adds the sequences of a list of nodes to each of those so far.
+fn expand(nodes: &[Node], so_far: &mut Vec<Vec<Item>>, done: &mut Vec<Vec<Item>>) -> Result<(), String> {
+    for node in nodes {
+        let each: Vec<Vec<Item>> = match node {
+            Node::Letter(letter) => vec![vec![Item::Letter(*letter)]],
+            Node::Maybe(letter) => vec![vec![], vec![Item::Letter(*letter)]],
+            Node::Atom { source, is_any } => vec![vec![Item::Atom { source: source.clone(), is_any: *is_any }]],
+            Node::Rest => vec![vec![Item::Rest]],
+            Node::End => vec![vec![Item::End]],
+            Node::Group { number, name, alternatives, is_optional } => {
+                let mut inner = Vec::new();
+                for alternative in alternatives {
+                    expand(alternative, &mut vec![Vec::new()], &mut inner)?;
+                }
+                let key = number.map(|number| number.to_string());
+                let wrap = |items: Vec<Item>| match &key {
+                    Some(key) => {
+                        let mut all = vec![Item::Open(key.clone(), name.clone())];
+                        all.extend(items);
+                        all.push(Item::Close(key.clone()));
+                        all
+                    }
+                    None => items,
+                };
+                let mut each: Vec<Vec<Item>> = inner.into_iter().map(wrap).collect();
+                if *is_optional {
+                    let missing = key.iter().map(|key| Item::Missing(key.clone(), name.clone())).collect();
+                    each.insert(0, missing);
+                }
+                each
+            }
+        };
+        let before = std::mem::take(so_far);
+        for sequence in &before {
+            so_far.extend(each.iter().map(|more| [sequence.as_slice(), more].concat()));
+        }
+        if so_far.len() > MOST {
+            return Err(format!("it has more than {MOST} alternatives"));
+        }
+    }
+    done.append(so_far);
+    if done.len() > MOST { Err(format!("it has more than {MOST} alternatives")) } else { Ok(()) }
+}
+
+/// What a route is made of while its sequence is read.
+#[derive(Default)]
+struct Builder {
+    pieces: Vec<Piece>,
+    path: String,
+    captures: Vec<(String, Option<String>, Vec<Piece>)>,
+    /// The captures that are open: their key and name, and how many pieces there were.
+    open: Vec<(String, Option<String>, usize)>,
+    checks: Vec<(String, String)>,
+    has_rest: bool,
+    is_open: bool,
+}
+
+fn route(sequence: &[Item]) -> Result<Route, String> {
+    let mut builder = Builder::default();
+    let mut items = sequence;
+    let mut is_ended = false;
+    while let Some(first) = items.first() {
+        match first {
+            Item::Letter('/') => {
+                builder.text('/');
+                items = &items[1..];
+                let end = items.iter().position(|item| matches!(item, Item::Letter('/') | Item::End));
+                let (segment, after) = items.split_at(end.unwrap_or(items.len()));
+                builder.segment(segment)?;
+                items = after;
+            }
+            Item::End => {
+                is_ended = true;
+                items = &items[1..];
+                if let Some(item) = items.iter().find(|item| !matches!(item, Item::Close(_))) {
+                    return Err(format!("`$` is not its end: {item:?} follows"));
+                }
+            }
+            Item::Rest if builder.pieces.is_empty() => {
+                builder.rest(true);
+                items = &items[1..];
+            }
+            Item::Open(..) | Item::Close(_) | Item::Missing(..) => {
+                builder.mark(first);
+                items = &items[1..];
+            }
+            _ => return Err("it does not begin with a `/`".to_owned()),
+        }
+    }
+    if builder.path.is_empty() {
+        builder.rest(true);
+    }
+    if !is_ended && !builder.has_rest {
+        builder.end();
+    }
+    Ok(builder.finish())
+}
+
+impl Builder {
+    fn text(&mut self, letter: char) {
+        self.pieces.push(Piece::Text(letter.to_string()));
+        match letter {
+            '{' => self.path.push_str("%7B"),
+            '}' => self.path.push_str("%7D"),
+            ' ' => self.path.push_str("%20"),
+            letter => self.path.push(letter),
+        }
+    }
+
+    fn mark(&mut self, item: &Item) {
+        match item {
+            Item::Open(key, name) => self.open.push((key.clone(), name.clone(), self.pieces.len())),
+            Item::Close(key) => {
+                if let Some(at) = self.open.iter().position(|(open, _, _)| open == key) {
+                    let (key, name, from) = self.open.remove(at);
+                    self.captures.push((key, name, self.pieces[from..].to_vec()));
+                }
+            }
+            Item::Missing(key, name) => self.captures.push((key.clone(), name.clone(), Vec::new())),
+            _ => {}
+        }
+    }
+
+    fn rest(&mut self, slash: bool) {
+        self.pieces.push(Piece::Rest { slash });
+        self.path.push_str(&if slash { format!("/{{*{REST}}}") } else { format!("{{*{REST}}}") });
+        self.has_rest = true;
+    }
+
+    /// Without `$`, more may follow.
+    fn end(&mut self) {
+        let slash = !self.path.ends_with('/');
+        self.is_open = slash;
+        self.path.push_str(&if slash { format!("/{{*{REST}}}") } else { format!("{{*{REST}}}") });
+        self.pieces.push(Piece::Rest { slash });
+        self.has_rest = true;
+    }
+
+    fn segment(&mut self, items: &[Item]) -> Result<(), String> {
+        if self.has_rest {
+            return Err("something follows `.*`".to_owned());
+        }
+        let is_mark = |item: &&Item| matches!(item, Item::Open(..) | Item::Close(_) | Item::Missing(..));
+        let meant: Vec<&Item> = items.iter().filter(|item| !is_mark(item)).collect();
+        let rest = meant.iter().position(|item| matches!(item, Item::Rest));
+        if let Some(at) = rest {
+            return self.open_end(items, at, meant.len());
+        }
+        if meant.iter().all(|item| matches!(item, Item::Letter(_))) {
+            for item in items {
+                match item {
+                    Item::Letter(letter) => self.text(*letter),
+                    mark => self.mark(mark),
+                }
+            }
+            return Ok(());
+        }
+        self.parameter(items, &meant);
+        Ok(())
+    }
+
+    /// A segment that is or ends with `.*`.
+    fn open_end(&mut self, items: &[Item], at: usize, count: usize) -> Result<(), String> {
+        if at + 1 < count {
+            return Err("something follows `.*`".to_owned());
+        }
+        let mut letters = 0;
+        for item in items {
+            match item {
+                Item::Letter(letter) => {
+                    self.text(*letter);
+                    letters += 1;
+                }
+                Item::Rest => {
+                    self.is_open = letters > 0;
+                    self.rest(letters > 0);
+                }
+                Item::Atom { source, .. } => return Err(format!("`{source}` stands before `.*`")),
+                mark => self.mark(mark),
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment that is a parameter.
+    fn parameter(&mut self, items: &[Item], meant: &[&Item]) {
+        let lead = items.iter().take_while(|item| matches!(item, Item::Open(..) | Item::Missing(..))).count();
+        let trail = items.iter().rev().take_while(|item| matches!(item, Item::Close(_) | Item::Missing(..))).count();
+        let (before, rest) = items.split_at(lead);
+        let (inside, after) = rest.split_at(rest.len().saturating_sub(trail));
+        let closes: Vec<&String> = after
+            .iter()
+            .filter_map(|item| match item {
+                Item::Close(key) => Some(key),
+                _ => None,
+            })
+            .collect();
+        let own = |item: &&Item| matches!(item, Item::Open(key, _) if !inside.iter().any(|item| matches!(item, Item::Close(close) if close == key)));
+        let name = before
+            .iter()
+            .filter(own)
+            .find_map(|item| match item {
+                Item::Open(_, Some(name)) => Some(name.clone()),
+                _ => None,
+            })
+            .filter(|name| jq::is_name(name) && name != REST);
+        let name = self.unique(name.unwrap_or_else(|| "id".to_owned()));
+        before.iter().filter(own).for_each(|item| self.mark(item));
+        self.pieces.push(Piece::Param(name.clone()));
+        self.path.push_str(&format!("{{{name}}}"));
+        let regex = source(items, None);
+        let is_any = matches!(meant, [Item::Atom { is_any: true, .. }]);
+        if !is_any {
+            self.checks.push((name.clone(), format!("^{regex}$")));
+        }
+        // Captures of a part of the segment.
+        for item in items {
+            let Item::Open(key, written) = item else { continue };
+            let whole = before.iter().filter(own).any(|item| matches!(item, Item::Open(open, _) if open == key));
+            if whole
+                || (closes.contains(&key)
+                    && inside.iter().all(|item| !matches!(item, Item::Open(open, _) if open == key))
+                    && before.iter().any(|item| matches!(item, Item::Open(open, _) if open == key)))
+            {
+                continue;
+            }
+            let regex = format!("^{}$", source(items, Some(key)));
+            let expression = format!("$path.{name} | capture({}).c", jq::text(&regex));
+            self.captures.push((key.clone(), written.clone(), vec![Piece::Jq(expression)]));
+        }
+        after.iter().for_each(|item| self.mark(item));
+    }
+
+    fn unique(&self, base: String) -> String {
+        let taken = |name: &str| self.pieces.contains(&Piece::Param(name.to_owned()));
+        let numbered = (2..).map(|number| format!("{base}{number}"));
+        std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base)
+    }
+
+    fn finish(self) -> Route {
+        let mut captures = Vec::new();
+        for (key, name, pieces) in self.captures {
+            let pieces = piece::joined(pieces);
+            captures.extend(name.map(|name| (name, pieces.clone())));
+            captures.push((key, pieces));
+        }
+        let pieces = piece::joined(self.pieces);
+        let literal = match pieces.first() {
+            Some(Piece::Text(text)) => text.clone(),
+            _ => "/".to_owned(),
+        };
+        Route {
+            path: self.path,
+            literal,
+            has_rest: self.has_rest,
+            is_open: self.is_open,
+            captures,
+            checks: self.checks,
+            pieces,
+        }
+    }
+}
+
+/// A segment as a regular expression again; `named` is the capture that gets the name `c`.
+fn source(items: &[Item], named: Option<&str>) -> String {
+    let one = |item: &Item| match item {
+        Item::Letter(letter) => quoted(*letter),
+        Item::Atom { source, .. } => source.clone(),
+        Item::Open(key, _) if Some(key.as_str()) == named => "(?<c>".to_owned(),
+        Item::Close(key) if Some(key.as_str()) == named => ")".to_owned(),
+        _ => String::new(),
+    };
+    items.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paths;
+    use crate::cli::import::nginx::piece::Piece;
+
+    #[test]
+    fn regular_expressions_become_paths() {
+        for (regex, wanted) in [
+            ("^/users/([0-9]+)$", &["/users/{id}"][..]),
+            ("^/users/(?<user>[^/]+)/orders/(\\d+)", &["/users/{user}/orders/{id}/{*path}"]),
+            ("^/api/(.*)$", &["/api/{*path}"]),
+            ("^/api(/.*)$", &["/api/{*path}"]),
+            ("^/api/?(.*)$", &["/api/{*path}", "/api/{*path}"]),
+            ("^/(auth|users)/", &["/auth/{*path}", "/users/{*path}"]),
+            ("/api/(.*)", &["/api/{*path}"]),
+            ("^/v(\\d+)/x$", &["/{id}/x"]),
+            ("^(.*)$", &["/{*path}"]),
+            ("^/a\\.b/?$", &["/a.b", "/a.b/"]),
+        ] {
+            let routes = paths(regex).map(|paths| paths.routes).unwrap_or_default();
+            assert_eq!(routes.iter().map(|route| route.path.as_str()).collect::<Vec<_>>(), wanted, "{regex}");
+        }
+        for regex in ["\\.(png|jpg)$", "^/a/.*/b$", "^/a[^b]+$", "^/(?!x)", "^/(", "^/a)"] {
+            assert!(paths(regex).is_err(), "{regex}");
+        }
+    }
+
+    #[test]
+    fn captures_are_pieces_of_the_path() {
+        let capture = |regex: &str, name: &str| {
+            let route = paths(regex).ok()?.routes.pop()?;
+            route.captures.into_iter().find(|(known, _)| known == name).map(|(_, pieces)| pieces)
+        };
+        assert_eq!(capture("^/users/([0-9]+)$", "1"), Some(vec![Piece::Param("id".to_owned())]));
+        assert_eq!(capture("^/a/(.*)$", "1"), Some(vec![Piece::Rest { slash: false }]));
+        assert_eq!(capture("^/a(/.*)$", "1"), Some(vec![Piece::Text("/".to_owned()), Piece::Rest { slash: false }]));
+        let inner = Piece::Jq("$path.id | capture(\"^v(?<c>\\\\d+)$\").c".to_owned());
+        assert_eq!(capture("^/v(\\d+)/x$", "1"), Some(vec![inner]));
+        assert_eq!(capture("^/(auth|users)/", "1"), Some(vec![Piece::Text("users".to_owned())]));
+    }
+}

@@ -1,0 +1,140 @@
+//! The differences that are intended, each with its reason. The page for those who come from nginx has the same list.
+
+use super::Served;
+use super::shapes::Shape;
+
+/// Takes away what may differ; gives the reasons. What still differs behind it, may not.
+pub fn settle(shape: &Shape, request: &str, theirs: &mut Served, ours: &mut Served) -> Vec<&'static str> {
+    let mut reasons = Vec::new();
+    let path = request.split(' ').nth(1).and_then(|target| target.split('?').next()).unwrap_or_default();
+    let to_slash = theirs.status == 301 && theirs.field("location").is_some_and(|to| to.ends_with('/'));
+    if to_slash && !path.ends_with('/') && theirs.calls.is_empty() {
+        *theirs = ours.clone();
+        return vec!["`/api/{*path}` serves `/api` as well; nginx redirects to `/api/`"];
+    }
+    if shape.has("methods") && matches!(theirs.status, 403 | 413) && ours.status == 405 {
+        ours.status = theirs.status;
+        reasons.push("a method that no endpoint of the path has gets 405; nginx answers 403");
+    }
+    if shape.has("websocket idiom") && (theirs.status, ours.status) == (404, 422) {
+        ours.status = 404;
+        reasons.push("a path that the regular expression of a location with WebSocket does not fit gets 422");
+    }
+    let has_check =
+        shape.begins("regex of digits") || shape.begins("regex without an end") || shape.begins("named captures");
+    if has_check && theirs.status == 404 && matches!(ours.status, 401 | 403 | 404 | 413 | 429) {
+        *theirs = ours.clone();
+        return vec!["a path that the regular expression of a location does not fit meets its limits first"];
+    }
+    let is_split = ["nested", "location with more", "regex of alternatives", "rewrite to another location"];
+    if shape.begins("rate")
+        && is_split.iter().any(|name| shape.has(name))
+        && (theirs.status == 429) != (ours.status == 429)
+    {
+        *theirs = ours.clone();
+        return vec!["each endpoint counts for itself where not all have the limit; nginx counts a zone together"];
+    }
+    if shape.begins("upstream block") && ours.calls.len() == 2 && theirs.calls.len() == 1 && theirs.status >= 500 {
+        ours.calls.truncate(1);
+        reasons.push("a failed call is repeated once on another server");
+    }
+    if matches!(theirs.status, 401 | 403) && ours.status == 404 && ours.calls.is_empty() {
+        *theirs = ours.clone();
+        return vec!["a path that no location takes gets 404; nginx asks for the server's password first"];
+    }
+    let asks = shape.begins("service") || shape.has("user of the service");
+    if let (true, Some(call), Some(own)) = (asks, theirs.calls.first_mut(), ours.calls.first_mut()) {
+        call.fields.clear();
+        own.fields.clear();
+        reasons.push(
+            "a service that decides gets method, URL and address in fields of their own, and few of the client's",
+        );
+    }
+    let is_own = |served: &Served| served.status >= 300 && served.calls.len() <= usize::from(asks);
+    if theirs.status == ours.status && is_own(theirs) && is_own(ours) && theirs.body != ours.body {
+        for served in [&mut *theirs, &mut *ours] {
+            served.body.clear();
+            served.fields.retain(|(name, _)| name != "content-type" && name != "content-encoding");
+        }
+        reasons
+            .push("errors are problem documents or have no body, and redirects have none; nginx writes pages of HTML");
+    }
+    if is_own(theirs) && is_own(ours) && theirs.status >= 400 {
+        let before = ours.fields.len();
+        ours.fields.retain(|(name, _)| theirs.field(name).is_some() || !name.starts_with("x-own"));
+        if ours.fields.len() < before {
+            reasons.push("a header field that is set is on errors as well; nginx puts it there with `always` only");
+        }
+    }
+    if matches!(ours.status, 404 | 405) && ours.calls.is_empty() {
+        let before = theirs.fields.len();
+        let more = ours.fields.len();
+        let (own, all) = (ours.fields.clone(), theirs.fields.clone());
+        theirs.fields.retain(|field| own.contains(field));
+        ours.fields.retain(|field| all.contains(field) || !field.0.starts_with("x-"));
+        if theirs.fields.len() < before || ours.fields.len() < more {
+            reasons.push("an answer to what no endpoint takes has the header fields of the group or the top level");
+        }
+    }
+    if shape.begins("return") && (shape.has("single page") || shape.begins("files")) {
+        for served in [&mut *theirs, &mut *ours] {
+            served.fields.retain(|(name, _)| name != "content-type");
+        }
+        reasons.push("a text has the type of the location; nginx looks at the ending of the request as well");
+    }
+    if theirs.field("cache-control").is_none() {
+        let before = ours.fields.len();
+        ours.fields.retain(|field| *field != ("cache-control".to_owned(), "private".to_owned()));
+        if ours.fields.len() < before {
+            reasons.push("an answer that something of the client is a part of says `cache-control: private`");
+        }
+    }
+    if shape.begins("forwarded") {
+        let before = count(ours);
+        drop_fields(ours, theirs, |name| name.starts_with("x-forwarded-"));
+        if count(ours) < before {
+            reasons.push("`x-forwarded-for`, `-proto` and `-host` go together");
+        }
+    }
+    if shape.begins("prefix without") && (shape.begins("request as") || shape.begins("path as")) && path == "/api" {
+        drop_fields(ours, theirs, |name| matches!(name, "x-uri" | "x-path"));
+        drop_fields(theirs, ours, |name| matches!(name, "x-uri" | "x-path"));
+        reasons.push("in a header field, the path `/api` of `/api/{*path}` is `/api/`");
+    }
+    if shape.has("no fields of the client") {
+        let before = count(ours);
+        drop_fields(ours, theirs, |name| name == "content-type");
+        if count(ours) < before {
+            reasons.push("a body keeps its content-type");
+        }
+    }
+    if shape.begins("password") || shape.has("no password here") {
+        let before = count(theirs);
+        drop_fields(theirs, ours, |name| name == "authorization");
+        if count(theirs) < before {
+            reasons.push("a password that the gateway checks is not sent on");
+        }
+    }
+    if shape.begins("files") || shape.has("single page") {
+        let before = ours.fields.clone();
+        ours.fields.retain(|(name, _)| name != "x-content-type-options");
+        for (_, value) in &mut ours.fields {
+            *value = value.replace("; charset=utf-8", "");
+        }
+        if ours.fields != before {
+            reasons.push("files of text are UTF-8, and say `x-content-type-options: nosniff`");
+        }
+    }
+    reasons
+}
+
+fn count(served: &Served) -> usize {
+    served.calls.iter().map(|call| call.fields.len()).sum()
+}
+
+/// Takes fields off the calls of one that those of the other do not have.
+fn drop_fields(one: &mut Served, other: &Served, is_meant: impl Fn(&str) -> bool) {
+    for (call, same) in one.calls.iter_mut().zip(&other.calls) {
+        call.fields.retain(|field| !is_meant(&field.0) || same.fields.contains(field));
+    }
+}
