@@ -53,7 +53,7 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Result<Respons
     Ok(response)
 }
 
-/// What the client is told of a failure. The error itself is in the extensions.
+/// The client's answer for a failure. The error itself is in the extensions.
 pub fn failure(error: &Error) -> Response<Pulled> {
     let mut response = Response::new(Pulled::of_bytes(error.document().into()));
     *response.status_mut() = error.status();

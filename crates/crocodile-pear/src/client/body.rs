@@ -142,7 +142,7 @@ impl fmt::Debug for Body {
 
 /// The body of a response. It is pulled: nothing is read before it is polled, and dropping it cancels the calls behind it.
 ///
-/// It implements [`http_body::Body`], so that axum, hyper and tower send it as it is.
+/// The type implements [`http_body::Body`], so that axum, hyper and tower send it as it is.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! One call of a typed program.
+//! A call of a typed program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::message::answer::Answer;
 use crate::pipeline::step::status::refuse;
 use crate::upstream::Timeouts;
 
-/// What a query need not encode (RFC 3986, 2.3).
+/// The characters that a query need not encode (RFC 3986, 2.3).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A call that is put together: [`Client::get`](crate::Client::get) and [`Client::call`](crate::Client::call) begin one.
 ///
-/// What is wrong in it (a URL, a header field) is the error of its answer, [`Kind::InvalidCall`].
+/// A mistake in it (in a URL, a header field) is the error of its answer, [`Kind::InvalidCall`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,7 +66,7 @@ pub struct Call {
     most: usize,
 }
 
-/// What the call sets of its timeouts.
+/// The timeouts that the call sets.
 #[derive(Clone, Copy, Default)]
 struct Limits {
     whole: Option<Duration>,

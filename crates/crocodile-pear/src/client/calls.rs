@@ -20,7 +20,7 @@ use crate::pipeline::step::{Compile, MAX_BODY, Shape, Step};
 use crate::pipeline::steps::own::Own;
 use crate::request::context::Scope;
 
-/// What begins a pipeline: a request, and the name of its result if it has one.
+/// The begin of a pipeline: a request, and the name of its result if it has one.
 pub type Start = (Option<Arc<str>>, Request);
 
 /// Calls that all start at once.

@@ -1,4 +1,4 @@
-//! One call of a program, made by the engine: the upstream of its URL, with all that is set for it.
+//! A call of a program, made by the engine: the upstream of its URL, with all that is set for it.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ pub struct Ready {
     pub timeouts: Option<TimeoutChange>,
 }
 
-/// What a call sets of the timeouts of its upstream.
+/// A change of the upstream's timeouts for one call.
 pub type TimeoutChange = Box<dyn FnOnce(&Timeouts) -> Timeouts + Send>;
 
 /// Makes a call.
 ///
 /// # Errors
-/// Those of the call, with its URL and its place.
+/// The errors of the call, with its URL and its place.
 pub async fn send(client: &Client, ready: Ready, id: &CallId) -> Result<Answer, Error> {
     let told = ready.url.clone();
     match client.servers.aim(&ready.url) {
@@ -39,7 +39,7 @@ pub async fn send(client: &Client, ready: Ready, id: &CallId) -> Result<Answer, 
 /// The same where the upstream is known.
 ///
 /// # Errors
-/// Those of the call, with its URL and its place.
+/// The errors of the call, with its URL and its place.
 pub async fn send_to(client: &Client, aim: Aim, ready: Ready, id: &CallId) -> Result<Answer, Error> {
     let url = ready.url.clone();
     let answer = match call(client, &aim, ready, id) {

@@ -1,4 +1,4 @@
-//! What a Rust program writes where a configuration has an expression: a closure, or jq.
+//! The expressions of a Rust program: a closure, or jq.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is wrong in a pipeline that cannot run.
+//! The faults of a pipeline that cannot run.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::error::{Error, Kind};
 pub struct Faults(Vec<Problem>);
 
 impl Faults {
-    /// One that has no place.
+    /// Makes a fault that has no place.
     pub(super) fn one(message: impl Into<String>) -> Self {
         let mut problems = Problems::default();
         problems.error::<()>(Span::default(), message, "");

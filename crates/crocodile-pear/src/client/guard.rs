@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use crate::error::{BoxError, Error};
 
-/// What a closure returns, or its panic.
+/// Calls a closure; returns its result, or its panic as an error.
 pub fn call<T>(closure: impl FnOnce() -> T) -> Result<T, Error> {
     panic::catch_unwind(AssertUnwindSafe(closure)).map_err(|payload| Error::of_panic(&*payload))
 }

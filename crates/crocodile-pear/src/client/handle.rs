@@ -61,7 +61,7 @@ impl Client {
         client
     }
 
-    /// What one of its calls is known by.
+    /// The context by which one of its calls is known.
     pub(super) fn context(&self, id: &CallId) -> Option<Arc<CallContext>> {
         Some(Arc::new(CallContext { id: id.clone(), extensions: self.extensions.clone() }))
     }

@@ -232,7 +232,7 @@ impl<T: Send + 'static> Items<T> {
         self.change(move |flow, order| Flow::stream(settle(flow, order).take(most), 1))
     }
 
-    /// What stands in the place of an item that failed; `None` leaves it out.
+    /// Puts a value in the place of an item that failed; `None` leaves it out.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -344,7 +344,7 @@ impl<T: Send + 'static> Items<T> {
         answer::or_failure(self.try_into_events().await)
     }
 
-    /// As [`into_json`](Self::into_json), with a failure as an [`Error`].
+    /// Does the same as [`into_json`](Self::into_json), with a failure as an [`Error`].
     ///
     /// # Errors
     /// The failure of the first item.
@@ -355,7 +355,7 @@ impl<T: Send + 'static> Items<T> {
         self.written(As::Json).await
     }
 
-    /// As [`into_ndjson`](Self::into_ndjson), with a failure as an [`Error`].
+    /// Does the same as [`into_ndjson`](Self::into_ndjson), with a failure as an [`Error`].
     ///
     /// # Errors
     /// The failure of the first item.
@@ -366,7 +366,7 @@ impl<T: Send + 'static> Items<T> {
         self.written(As::Ndjson).await
     }
 
-    /// As [`into_events`](Self::into_events), with a failure as an [`Error`].
+    /// Does the same as [`into_events`](Self::into_events), with a failure as an [`Error`].
     ///
     /// # Errors
     /// The failure of the first item.

@@ -5,7 +5,7 @@ use futures_util::future::try_join_all;
 use super::one::One;
 use crate::error::CallId;
 
-/// What [`Client::join`](crate::Client::join) takes: a tuple of two to eight values that are still to come, or a `Vec` of them.
+/// The argument of [`Client::join`](crate::Client::join): a tuple of two to eight values that are still to come, or a `Vec` of them.
 ///
 /// ```
 /// use crocodile_pear::{Client, Join, One};

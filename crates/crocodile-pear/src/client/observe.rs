@@ -1,4 +1,4 @@
-//! What a program sees of its calls, and does before them: `before`, observers, spans.
+//! The hooks of a program around its calls: `before`, observers, spans.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl<T: Observe + ?Sized> Observe for Arc<T> {
     }
 }
 
-/// What is done to each request.
+/// A function that changes each request.
 pub type Before = dyn Fn(Request<Body>) -> BoxFuture<'static, Result<Request<Body>, Error>> + Send + Sync;
 
 /// All of it.
@@ -205,7 +205,7 @@ fn misuse(detail: &'static str) -> Error {
     Error::new(Kind::InvalidCall, detail)
 }
 
-/// One call, until it ends.
+/// The watch over a call, until it ends.
 struct Watch {
     hooks: Arc<Hooks>,
     context: Arc<CallContext>,

@@ -1,4 +1,4 @@
-//! One value that is still to come.
+//! A single value that is still to come.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -21,9 +21,9 @@ use crate::telemetry::timeline::passed;
 /// How a value comes about, once its place is known.
 type Run<T> = Box<dyn FnOnce(CallId) -> BoxFuture<'static, Result<T, Error>> + Send>;
 
-/// One value that is still to come: of a call, of several, or of a future. `.await` gives it.
+/// A single value that is still to come: of a call, of several, or of a future. `.await` gives it.
 ///
-/// Nothing happens before it is awaited. Dropping the future cancels the calls behind it.
+/// The calls begin when it is awaited. Dropping the future cancels the calls behind it.
 ///
 /// ```
 /// # use crocodile_pear::{Client, Error};

@@ -35,7 +35,7 @@ use crate::pipeline::steps::timer::Timer;
 use crate::pipeline::steps::transform::Transform;
 use crate::request::context::Scope;
 
-/// What an item of a concatenated answer holds.
+/// The content of an item of a concatenated answer.
 ///
 /// ```
 /// use crocodile_pear::{Client, Parts};
@@ -94,7 +94,7 @@ pub struct Pipeline {
     client: Client,
     /// The URLs of its own first calls: links may lead there.
     origins: Vec<Uri>,
-    /// What is wrong with the others of them.
+    /// The errors in the others of them.
     wrong: Vec<Error>,
     steps: Vec<Written>,
     problems: Problems,

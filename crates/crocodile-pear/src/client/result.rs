@@ -1,4 +1,4 @@
-//! What a closure returns, as JSON. The value of an `Ok` is the row; an `Err` is a failed item, never a row.
+//! The result of a closure, as JSON. The value of an `Ok` is the row; an `Err` is a failed item, never a row.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Kind};
 /// The JSON of what a closure returned.
 ///
 /// # Errors
-/// What it returned as `Err`, or why its value cannot be JSON.
+/// The `Err` that it returned, or why its value cannot be JSON.
 pub fn write<T: Serialize + ?Sized>(output: &T) -> Result<Vec<u8>, Error> {
     match output.serialize(Probe) {
         Err(Found::Plain) | Ok(Found::Plain) => json(output),
@@ -23,7 +23,7 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// What the outermost value is.
+/// The kind of the outermost value.
 #[derive(Debug)]
 enum Found {
     /// No `Result`.

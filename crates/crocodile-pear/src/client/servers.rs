@@ -24,7 +24,7 @@ const MOST: usize = 96;
 /// The bytes of the cache, unless the program says otherwise.
 const CACHE: usize = 64 << 20;
 
-/// What the clones of a client share.
+/// The upstreams that the clones of a client share.
 pub struct Servers {
     known: Mutex<Remembered>,
     program: Arc<Program>,
@@ -54,7 +54,7 @@ struct Origin {
     named: bool,
 }
 
-/// What steps may name.
+/// The upstreams and databases that steps may name.
 #[derive(Clone, Default)]
 pub struct Named {
     /// Upstreams.
@@ -111,7 +111,7 @@ impl Servers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What steps may name.
+    /// The upstreams and databases that steps may name.
     pub fn named(&self) -> Arc<Named> {
         self.lock().named.clone()
     }

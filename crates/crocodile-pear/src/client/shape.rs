@@ -1,4 +1,4 @@
-//! What `select` keeps of an item, compiled once.
+//! The fields that `select` keeps of an item, compiled once.
 
 use super::expression::jq;
 use super::faults::Faults;
@@ -26,7 +26,7 @@ use crate::pipeline::steps::select::Select;
 /// ```
 ///
 /// # Errors
-/// What is wrong in the shape, or in its expressions.
+/// The mistakes in the shape, or in its expressions.
 pub fn select(shape: serde_json::Value) -> Result<Select, Faults> {
     let mut problems = Problems::default();
     let Some(select) = decode(&shape, &mut problems) else { return Err(Faults::of(problems)) };

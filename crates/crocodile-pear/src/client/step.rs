@@ -53,7 +53,7 @@ use crate::error::{CallId, Error};
     note = "for a step of your own, write `impl Step<{In}> for …` with `name` and `run`"
 )]
 pub trait Step<In>: Send + Sync + 'static {
-    /// What it makes of an item.
+    /// The type that it makes of an item.
     type Out: Send + 'static;
 
     /// Its name, for [`Error::step`] and spans.
@@ -109,7 +109,7 @@ pub trait Step<In>: Send + Sync + 'static {
     note = "for values, write `client.items(values)`; for a stream of results, `client.stream(stream)`"
 )]
 pub trait Source: Send + 'static {
-    /// What it gives.
+    /// The type of its items.
     type Item: Send + 'static;
 
     /// Its name, for [`Error::step`].
@@ -119,7 +119,7 @@ pub trait Source: Send + 'static {
     fn items(self, cx: Cx) -> impl Stream<Item = Result<Self::Item, Error>> + Send + 'static;
 }
 
-/// What a step or a source finds around it.
+/// The context of a step or a source.
 #[derive(Clone, Debug)]
 pub struct Cx {
     client: Client,
@@ -136,7 +136,7 @@ impl Cx {
         &self.client
     }
 
-    /// What was given to [`Client::with`].
+    /// The values that were given to [`Client::with`].
     pub fn extensions(&self) -> &Extensions {
         &self.client.extensions
     }

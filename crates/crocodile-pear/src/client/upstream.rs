@@ -170,7 +170,7 @@ impl Upstream {
     }
 }
 
-/// As a configuration has it.
+/// The time as a configuration has it.
 fn text(time: Duration) -> Value {
     // Less than a microsecond is no time to wait for anything.
     json!(format!("{}us", time.as_micros().max(1)))
