@@ -34,10 +34,10 @@ use upstream::{Call, Upstream};
 /// How many shapes there must be at least.
 const SHAPES: usize = 200;
 
-/// Of the pairs of features, the suite compares one in so many.
+/// The share of the pairs of features that the suite compares: one in so many.
 const ONE_IN: usize = 24;
 
-/// What one of the two makes of a request.
+/// The outcome of a request at one of the two servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
     status: u16,

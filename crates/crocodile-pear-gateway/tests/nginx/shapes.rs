@@ -143,7 +143,7 @@ fn shape(features: &[&Value], number: usize) -> Option<Shape> {
     })
 }
 
-/// What may not be there twice: the directive, or for those that may be repeated, with its first argument.
+/// The part that may not be there twice: the directive, or for those that may be repeated, with its first argument.
 fn key(line: &str) -> &str {
     let words: Vec<&str> = line.split([' ', ';']).collect();
     match REPEATED.contains(&words[0]) {

@@ -1,4 +1,4 @@
-//! Who may call: `allow` and `deny`, `auth_basic`, `auth_request`.
+//! The clients that may call: `allow` and `deny`, `auth_basic`, `auth_request`.
 
 use std::fs;
 

@@ -27,11 +27,11 @@ pub struct Call {
     pub upgrades: bool,
 }
 
-/// What a location knows of its path when it calls.
+/// The path of a location, for its call.
 pub struct Path<'a> {
     /// The path that is sent if `proxy_pass` says none.
     pub whole: &'a [Piece],
-    /// What is behind the prefix of the location; none for a regular expression.
+    /// The part behind the prefix of the location; none for a regular expression.
     pub behind: Option<Vec<Piece>>,
     /// Whether a `rewrite` has changed the path.
     pub is_rewritten: bool,
@@ -44,7 +44,7 @@ pub struct Path<'a> {
 }
 
 impl Call {
-    /// As a step of a pipeline, or as the short form of it.
+    /// The call as a step of a pipeline, or as the short form of it.
     pub fn write(&self) -> Yaml {
         if self.method.is_none() && self.body.is_none() && self.headers.is_empty() {
             return Yaml::text(format!("{} {}", self.upstream, self.target));

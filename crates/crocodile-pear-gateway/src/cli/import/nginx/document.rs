@@ -12,7 +12,7 @@ pub struct Hosted {
     pub endpoints: Vec<Endpoint>,
 }
 
-/// What requests meet before they get to what is served; an answer of `return` comes before it.
+/// The layers that requests pass before the content; an answer of `return` comes before them.
 const ACCESS: [&str; 4] = ["authenticate", "addresses", "rate_limit", "in_flight"];
 
 /// Settings that may stand above endpoints.

@@ -21,7 +21,7 @@ struct Entry {
     is_whole: bool,
 }
 
-/// Of several fates of one directive, the one that its operator must know counts.
+/// The weight of a fate: if a directive has several, the one that its operator must know counts.
 fn weight(fate: Fate) -> u8 {
     match fate {
         Fate::Ignored => 0,
@@ -47,12 +47,12 @@ impl Ledger {
         self.note(directive, Fate::Remarked, message.into(), remedy.into(), false);
     }
 
-    /// It is not imported, with all that its block contains.
+    /// Reports a directive that is not imported, with all that its block contains.
     pub fn report(&self, directive: &Directive, message: impl Into<String>, remedy: impl Into<String>) {
         self.note(directive, Fate::Reported, message.into(), remedy.into(), true);
     }
 
-    /// It changes no answer here.
+    /// Notes a directive that changes no answer here.
     pub fn ignore(&self, directive: &Directive, why: impl Into<String>) {
         self.note(directive, Fate::Ignored, why.into(), String::new(), true);
     }

@@ -10,7 +10,7 @@ use super::variable::Names;
 /// An address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// As we write it: `0.0.0.0:80`, `:443`, `unix:/run/x`.
+    /// The address as we write it: `0.0.0.0:80`, `:443`, `unix:/run/x`.
     pub text: String,
     pub port: String,
     pub is_tls: bool,
@@ -192,7 +192,7 @@ pub fn redirects<'a>(found: &Found<'a>) -> Option<Vec<&'a Directive>> {
     is_redirect.then_some(used)
 }
 
-/// What a server knows for its variables.
+/// The values of a server for its variables.
 pub fn names<'a>(found: &Found<'a>) -> Names<'a> {
     let first = found.addresses.first();
     let same = |value: fn(&Address) -> String| {

@@ -19,7 +19,7 @@ pub struct Directive {
     pub block: Option<Vec<Directive>>,
     /// Its number among all directives, in the order of reading.
     pub number: usize,
-    /// What became of an `include` that names no file.
+    /// The note about an `include` that names no file.
     pub note: Option<String>,
 }
 

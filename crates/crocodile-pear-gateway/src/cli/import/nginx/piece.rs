@@ -1,4 +1,4 @@
-//! What texts of nginx are made of once their variables are known, and how they are written: as a template of ours, as the
+//! Pieces: the parts of nginx's texts once their variables are known, and how they are written: as a template of ours, as the
 //! target of a call, or as an expression of jq.
 
 use super::super::krakend::jq;
@@ -116,7 +116,7 @@ pub fn expression(pieces: &[Piece]) -> String {
 /// Path and query of a call. `query`: whether the client's query is added.
 ///
 /// # Errors
-/// What has no form in a target.
+/// The pieces that have no form in a target.
 pub fn target(pieces: &[Piece], query: bool) -> Result<String, String> {
     let mut path: Vec<Piece> = Vec::new();
     let mut own: Option<Vec<Piece>> = None;

@@ -6,7 +6,7 @@ use super::piece::{self, Piece, REST};
 /// A path that a regular expression means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// As we write it: `/users/{id}`.
+    /// The path as we write it: `/users/{id}`.
     pub path: String,
     /// The text that all paths of it begin with.
     pub literal: String,
@@ -36,7 +36,7 @@ const MOST: usize = 32;
 /// The paths that a regular expression means.
 ///
 /// # Errors
-/// What of it cannot be said by paths.
+/// The part that paths cannot express.
 pub fn paths(regex: &str) -> Result<Paths, String> {
     let regex = regex.strip_prefix("(?i)").unwrap_or(regex);
     let (is_anchored, rest) = match regex.strip_prefix('^') {
@@ -314,7 +314,7 @@ fn expand(nodes: &[Node], so_far: &mut Vec<Vec<Item>>, done: &mut Vec<Vec<Item>>
     if done.len() > MOST { Err(format!("it has more than {MOST} alternatives")) } else { Ok(()) }
 }
 
-/// What a route is made of while its sequence is read.
+/// The parts of a route while its sequence is read.
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,

@@ -169,7 +169,7 @@ fn checked(route: &Route, body: Yaml) -> Yaml {
     Yaml::List(steps)
 }
 
-/// What paths must match, for a proxy that must not have a step before its call.
+/// Sets the patterns that paths must match, for a proxy that must not have a step before its call.
 fn validated(route: &Route, settings: &mut Map) {
     let mut properties = Map::default();
     for (name, regex) in &route.checks {
@@ -234,13 +234,13 @@ impl Taken {
     }
 }
 
-/// What a `rewrite` has made of the path.
+/// The path that a `rewrite` has made.
 struct Changed {
     path: Vec<Piece>,
     has_query: bool,
     /// Whether some paths stay as they are.
     is_conditional: bool,
-    /// What is behind the prefix of the location that was found for it; none if the location has stayed the same.
+    /// The part behind the prefix of the location that was found for it; none if the location has stayed the same.
     behind: Option<Vec<Piece>>,
 }
 
@@ -494,7 +494,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// What a location serves: a call, or files.
+    /// The content of a location: a call, or files.
     fn content(
         &self,
         scope: &Scope<'a>,

@@ -1,4 +1,4 @@
-//! What a location says beside what it serves: who may call, how often, and the header fields of answers.
+//! The settings of a location beside its content: who may call, how often, and the header fields of answers.
 
 use super::super::yaml::{Map, Yaml};
 use super::parse::Directive;
@@ -8,7 +8,7 @@ use super::variable::Names;
 use super::{File, access, measure};
 use crate::cli::import::krakend::span;
 
-/// What a location serves. Answers of `return` come before any check of the client.
+/// The phase in which a location answers. Answers of `return` come before any check of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// `return`, or a `rewrite` that redirects.

@@ -7,7 +7,7 @@ use super::import;
 use crate::cli::import::report::Fate;
 use crate::cli::import::write;
 
-/// What is written of a file below `upstreams`, which `check` calls good; and what is reported.
+/// The import of a file below `upstreams`, which `check` calls good; and the reports.
 fn written(name: &str, text: &str) -> (String, Vec<String>) {
     let folder = std::env::temp_dir().join(format!("crocodile-pear-nginx-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");

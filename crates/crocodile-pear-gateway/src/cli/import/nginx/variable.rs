@@ -8,7 +8,7 @@ use super::ledger::Ledger;
 use super::parse::Directive;
 use super::piece::{self, Piece, QUERY};
 
-/// What variables stand for at one place.
+/// The values of variables at one place.
 #[derive(Clone, Default)]
 pub struct Names<'a> {
     /// Captures, and what `set` has given.
@@ -28,7 +28,7 @@ pub struct Names<'a> {
 pub struct Maps<'a> {
     pub blocks: HashMap<String, &'a Directive>,
     pub ledger: &'a Ledger,
-    /// Those that are being resolved.
+    /// The variables that are being resolved.
     pub within: RefCell<HashSet<String>>,
 }
 
