@@ -12,6 +12,7 @@ mod expected;
 mod faults;
 mod fifteen;
 mod hold;
+mod hypermedia;
 mod items;
 mod keepalive;
 mod library;
@@ -82,6 +83,8 @@ enum Bench {
     Faults(faults::Options),
     /// A route that fails and logs while nobody reads the log: latencies of another route
     Logs(logs::Options),
+    /// Tasks of hypermedia with Django REST framework and json-server: a client that follows links, and one request
+    Hypermedia(hypermedia::Options),
     /// Forward authentication, files and mirrors: CPU and latencies, beside nginx
     Edge(edge::Options),
     /// Random endpoints behind nginx, Varnish and Traffic Server as caches, with two clients each
@@ -133,6 +136,7 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Library(options) => library::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
         Bench::Logs(options) => logs::run(options).await,
+        Bench::Hypermedia(options) => hypermedia::run(options).await,
         Bench::Edge(options) => edge::run(options).await,
         Bench::Caches(options) => caches::run(options).await,
         Bench::Downloads(options) => downloads::run(options).await,
