@@ -368,11 +368,10 @@ mod tests {
         assert_eq!(by_type(of("application/openapi+yaml").media()), Declared::Yaml);
         assert_eq!(by_type(of("text/x-yaml").media()), Declared::Yaml);
         assert_eq!(by_type(of("application/x-www-form-urlencoded").media()), Declared::Form);
-        for other in
-            ["text/html", "image/svg+xml", "application/xhtml+xml", "application/notjson", "application/json-seq"]
-        {
+        for other in ["text/html", "image/svg+xml", "application/xhtml+xml", "application/notjson"] {
             assert_eq!(by_type(of(other).media()), Declared::Other, "{other}");
         }
+        assert_eq!(by_type(of("application/json-seq").media()), Declared::JsonSeq);
         assert_eq!(by_type(None), Declared::Nothing);
     }
 

@@ -45,6 +45,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("CredentialsSpec", "Upstream credentials"),
     ("Oauth2Spec", "OAuth 2.0"),
     ("XmlSpec", "XML"),
+    ("CsvSpec", "CSV"),
+    ("PublicSpec", "Links in bodies"),
     ("CachingSpec", "Cache"),
     ("PrivateSpec", "Private answers"),
     ("GroupSpec", "Group of endpoints"),

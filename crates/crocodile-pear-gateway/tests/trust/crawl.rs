@@ -127,7 +127,8 @@ fn page_of(page: usize) -> std::ops::Range<usize> {
 /// The links of a document as a client finds them: URLs of the gateway, and paths in quotes.
 fn links(text: &str) -> impl Iterator<Item = String> {
     let urls = text.split(['"', '<', '>']).filter_map(|text| plain(text).strip_prefix(HERE).map(str::to_owned));
-    let paths = text.split('"').map(plain).filter(|text| text.starts_with('/') && text.len() > 1);
+    let paths =
+        text.split('"').map(plain).filter(|text| text.starts_with('/') && text.len() > 1 && !text.contains(['<', '>']));
     // A template without variables.
     urls.chain(paths).map(|path| path.split('{').next().unwrap_or_default().to_owned())
 }

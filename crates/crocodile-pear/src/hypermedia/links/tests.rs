@@ -151,7 +151,7 @@ fn parts_of_any_size_make_the_same() {
         state ^= state << 17;
         state as usize
     };
-    for _ in 0..4_000 {
+    for _ in 0..600 {
         let text: String = (0..random() % 24).map(|_| parts[random() % parts.len()]).collect();
         for fate in [LinkFate::Keep, LinkFate::Null, LinkFate::Remove] {
             for run in [json, xml] {
