@@ -189,15 +189,15 @@ impl Batch {
         let target = |twin: &str, number: usize| format!("/{twin}/{number}/x?q={}", queries[number]);
         // What each client got of each front, to ask with its validators.
         let mut had: Vec<Vec<Option<Answer>>> = Vec::new();
-        for number in 0..self.cases.len() {
-            let own = people[number].each_ref().map(|person| told(&direct.get(&target("plain", number), &person.0)));
+        for (number, both) in people.iter().enumerate() {
+            let own = both.each_ref().map(|person| told(&direct.get(&target("plain", number), &person.0)));
             let mut answers: Vec<Option<Answer>> = Vec::new();
             for (place, front) in fronts.iter_mut().enumerate() {
                 answers.push(None);
                 let Some(front) = front else { continue };
                 let (product, counts) = &mut figures.caches[place];
                 for (again, turn) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
-                    let answer = front.get(&target("kept", number), &people[number][turn].0);
+                    let answer = front.get(&target("kept", number), &both[turn].0);
                     let hit = product.hit(&answer);
                     counts.asked += 1;
                     counts.hits += usize::from(hit);

@@ -37,7 +37,7 @@ pub async fn numbers(client: &Client, url: &str) -> Result<Vec<u64>, Error> {
     client.get(url).as_json().await
 }
 
-#[allow(dead_code, reason = "the tests have a server of their own")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests have a server of their own")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let client = Client::new();

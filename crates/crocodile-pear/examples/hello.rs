@@ -16,7 +16,7 @@ pub async fn name(url: &str) -> Result<String, Error> {
     Ok(user.name)
 }
 
-#[allow(dead_code, reason = "the tests have a server of their own")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests have a server of their own")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000/users/api/users/7".to_owned());

@@ -56,7 +56,7 @@ pub async fn cities(mock: Mock) -> Result<(String, Kind), Error> {
     Ok((city.name, late.err().map_or(Kind::Internal, |error| error.kind())))
 }
 
-#[allow(dead_code, reason = "the tests pause the clock")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests pause the clock")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     println!("{:?}", cities(Mock::default()).await?);

@@ -55,7 +55,7 @@ pub async fn get(client: &Client, url: &str, served: &HeaderMap) -> Result<Strin
     client.with(served.clone()).get(url).name("user").text().await
 }
 
-#[allow(dead_code, reason = "the tests have a server of their own")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests have a server of their own")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000/users/api/users/7".to_owned());

@@ -43,7 +43,7 @@ pub fn single_shot(url: &str) -> Result<String, Error> {
     runtime(Builder::new_current_thread())?.block_on(Client::new().get(url.to_owned()).text().value())
 }
 
-#[allow(dead_code, reason = "the tests have a server of their own")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests have a server of their own")]
 fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000/users/api/users/7".to_owned());
     for run in [current_thread, multi_thread, local_set, single_shot] {

@@ -91,7 +91,7 @@ pub async fn orders(client: &Client, api: &str) -> Response<Pulled> {
         .await
 }
 
-#[allow(dead_code, reason = "the tests have a server of their own")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests have a server of their own")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let api = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000".to_owned());

@@ -32,7 +32,7 @@ pub fn arriving(client: &Client, api: &str, ids: Vec<u64>) -> ItemStream<(u64, S
         .into_stream()
 }
 
-#[allow(dead_code, reason = "the tests have a server of their own")]
+#[allow(dead_code, clippy::print_stdout, reason = "a program prints; the tests have a server of their own")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let api = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:9000/users/api".to_owned());

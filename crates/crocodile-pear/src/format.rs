@@ -136,7 +136,6 @@ pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error>
 ///
 /// # Errors
 /// The answer.
-#[expect(clippy::result_large_err, reason = "it is no error, and is taken at once")]
 pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
     if answer.headers.is_coded() {
         return Err(answer);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use crocodile_pear::config::spec::suggest;
-use crocodile_pear::pipeline::step::Outline;
+use crocodile_pear::pipeline::step::{Outline, PublicLinks};
 use crocodile_pear::upstream::Upstream;
 
 use super::file::File;
@@ -81,7 +81,7 @@ fn outline(endpoint: &Endpoint) -> String {
         }
     }
     let _ = writeln!(text, "  calls: {}", total(outline));
-    for line in endpoint.rest.plan.links().map(|links| links.outline()).unwrap_or_default() {
+    for line in endpoint.rest.plan.links().map(PublicLinks::outline).unwrap_or_default() {
         let _ = writeln!(text, "  {line}");
     }
     if let Some(detached) = endpoint.detached() {

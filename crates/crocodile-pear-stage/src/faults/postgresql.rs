@@ -168,8 +168,11 @@ struct One {
 /// An entry of `databases`, which leads to the database.
 type Entry<'a> = &'a dyn Fn(&Database, &Relay, Option<&Bouncer>) -> String;
 
+/// The two acts of a fault: it breaks, and it heals.
+type Blows = (fn(&mut One), fn(&mut One));
+
 impl One {
-    fn make(letter: &str, pooled: bool, entry: Entry<'_>, (strike, mend): (fn(&mut One), fn(&mut One))) -> Option<One> {
+    fn make(letter: &str, pooled: bool, entry: Entry<'_>, (strike, mend): Blows) -> Option<One> {
         let database = Database::start()?;
         let pooler = match pooled {
             true => Some(Bouncer::start(&database, "transaction")?),

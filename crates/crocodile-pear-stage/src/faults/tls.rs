@@ -37,7 +37,7 @@ pub(super) const FAULTS: &[Fault] = &[
             secured(letter, |own| {
                 own.show(own.authority.sign_with(&[NAME], |params| {
                     (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
-                }))
+                }));
             })
         })
     },
@@ -45,7 +45,7 @@ pub(super) const FAULTS: &[Fault] = &[
         secured(letter, |own| {
             own.show(own.authority.sign_with(&[NAME], |params| {
                 (params.not_before, params.not_after) = (date_time_ymd(2901, 1, 1), date_time_ymd(2902, 1, 1));
-            }))
+            }));
         })
     }),
     fault("tls/foreign", DISTRUSTED, "cannot connect", |letter| {

@@ -19,6 +19,7 @@ use super::servers::Servers;
 use super::transport::Tower;
 use super::upstream::Upstream;
 use crate::config::problem::{Problems, Span};
+use crate::config::spec::Located;
 use crate::error::{BoxError, Error};
 use crate::upstream::Resolver;
 use crate::upstream::program::{Program, Transport, Via};
@@ -244,7 +245,7 @@ pub(super) fn add(servers: &Servers, name: &str, upstream: &Upstream, problems: 
         let remedy = "leave `health` out: the gateway alone makes health checks";
         problems.error::<()>(Span::default(), format!("nothing makes the health checks of `{name}` here"), remedy);
     }
-    let urls = spec.url.iter().map(|url| url.as_str()).chain(spec.urls.iter().flatten().map(|url| url.as_str()));
+    let urls = spec.url.iter().map(Located::as_str).chain(spec.urls.iter().flatten().map(Located::as_str));
     let urls = urls.chain(spec.servers.iter().flatten().map(|server| server.url.as_str()));
     let urls: Vec<Uri> = urls.filter_map(|url| url.parse().ok()).collect();
     if let Err(message) = servers.add_upstream(name, made, &urls) {

@@ -77,9 +77,7 @@ struct Limits {
 impl Limits {
     fn change(self) -> Option<TimeoutChange> {
         let Limits { whole, first_byte, idle } = self;
-        if whole.or(first_byte).or(idle).is_none() {
-            return None;
-        }
+        whole.or(first_byte).or(idle)?;
         Some(Box::new(move |own: &Timeouts| Timeouts {
             connect: own.connect,
             first_byte: first_byte.map_or(own.first_byte, Timeout::After),

@@ -134,7 +134,7 @@ fn span(call: &Call, url: &str, id: &CallId) -> Span {
         http.request.method = call.method.as_str(),
         url.full = url,
         server.address = authority.map_or("", |authority| authority.host()),
-        server.port = authority.and_then(|authority| authority.port_u16()).unwrap_or(if secure { 443 } else { 80 }),
+        server.port = authority.and_then(http::uri::Authority::port_u16).unwrap_or(if secure { 443 } else { 80 }),
         call.index = id.index,
         call.name = field::Empty,
         http.response.status_code = field::Empty,

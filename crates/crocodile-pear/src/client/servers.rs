@@ -10,6 +10,7 @@ use super::observe::Hooks;
 use super::upstream::Upstream as UpstreamSettings;
 use crate::cache::Store;
 use crate::config::carried_state::Carry;
+use crate::config::files::Files;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
 use crate::database::Database;
@@ -158,7 +159,7 @@ impl Servers {
         &self,
         (name, span): (&str, Span),
         spec: &UpstreamSpec,
-        files: &dyn Fn(&Located<String>) -> Result<Vec<u8>, String>,
+        files: Files<'_>,
         problems: &mut Problems,
     ) -> Option<Arc<Upstream>> {
         let cache = spec.cache.on().map(|_| self.store().clone());

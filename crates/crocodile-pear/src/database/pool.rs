@@ -489,6 +489,7 @@ impl Pool {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "a lease is taken apart at once")]
 enum Taken {
     Now(Lease),
     Later(oneshot::Receiver<Lease>),

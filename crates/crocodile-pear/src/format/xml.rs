@@ -93,7 +93,7 @@ fn local(name: &str) -> &str {
 }
 
 /// An attribute without its prefix; `None` for a declaration of a namespace.
-fn bare<'a>((name, value): (&'a str, String)) -> Option<(&'a str, String)> {
+fn bare((name, value): (&str, String)) -> Option<(&str, String)> {
     let declares = name == "xmlns" || name.starts_with("xmlns:");
     (!declares).then(|| (local(name), value))
 }

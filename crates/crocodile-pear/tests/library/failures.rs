@@ -38,10 +38,10 @@ fn fail(asked: &Asked, out: &mut TcpStream) -> std::io::Result<()> {
     const JSON: &str = "content-type: application/json\r\n";
     match asked.target.as_str() {
         "/good" => out.write_all(&answer(200, JSON, "[1, 2]")),
-        "/reset" => return close(),
+        "/reset" => close(),
         "/cut" => {
             out.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n[1, ")?;
-            return close();
+            close()
         }
         "/missing" => out.write_all(&answer(404, JSON, "{}")),
         "/unread" => out.write_all(&answer(401, JSON, "<html>")),

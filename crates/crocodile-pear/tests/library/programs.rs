@@ -217,7 +217,7 @@ async fn a_large_body_goes_up_and_down_in_little_memory() {
     let shop = Served::begin(move |stream| async move {
         let stream = stream.into_std().unwrap();
         stream.set_nonblocking(false).unwrap();
-        std::thread::spawn(move || serve_large(stream, size)).join().unwrap()
+        std::thread::spawn(move || serve_large(stream, size)).join().unwrap();
     });
     let (client, url) = (Client::new(), format!("http://{}/", shop.address));
     let before = resident();

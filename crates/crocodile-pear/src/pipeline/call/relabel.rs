@@ -79,16 +79,15 @@ impl http_body::Body for Unguarded {
             let frame = ready!(this.body.as_mut().poll_frame(cx));
             let Some(begun) = &mut this.begun else { return Poll::Ready(frame) };
             match frame {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => {
+                // A document this short has no use for trailers.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
                         begun.extend_from_slice(&data);
                         if begun.len() < LONGEST {
                             continue;
                         }
                     }
-                    // So short a document has no use for trailers.
-                    Err(_) => {}
-                },
+                }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None if begun.is_empty() => return Poll::Ready(None),
                 None => {}

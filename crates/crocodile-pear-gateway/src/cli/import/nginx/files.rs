@@ -83,7 +83,7 @@ pub fn read(
         let fallback = last.strip_prefix(&route.literal).or_else(|| last.strip_prefix('/')).unwrap_or(last);
         let is_file = !fallback.is_empty() && !last.contains('$') && !last.starts_with(['@', '=']);
         match () {
-            () if !before.iter().all(|word| known(word)) => {
+            () if !before.iter().all(&known) => {
                 let why = "other attempts than `$uri` and `$uri/` are not imported";
                 ledger.report(directive, why, "see `fallback` of `files`");
             }

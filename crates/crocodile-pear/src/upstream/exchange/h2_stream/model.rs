@@ -52,7 +52,7 @@ impl http_body::Body for Pieces {
 async fn answer((request, mut respond): Called) -> Option<()> {
     let mut left: usize = request.uri().path()[1..].parse().ok()?;
     let mut body = request.into_body();
-    let mut send = (left % 2 == 0).then(|| respond.send_response(Response::new(()), false).ok()).flatten();
+    let mut send = left.is_multiple_of(2).then(|| respond.send_response(Response::new(()), false).ok()).flatten();
     while let Some(data) = body.data().await {
         let data = data.ok()?;
         left += data.len();
