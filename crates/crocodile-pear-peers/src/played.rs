@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 pub struct Dice(pub u64);
 
 impl Dice {
-    pub fn next(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -19,7 +19,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, most: usize) -> usize {
-        usize::try_from(self.next() % most as u64).expect("below a usize")
+        usize::try_from(self.roll() % most as u64).expect("below a usize")
     }
 
     /// Whether one of so many throws comes up.
@@ -47,7 +47,7 @@ impl Played {
     /// With a temper by chance.
     pub fn new(stream: DuplexStream, dice: &mut Dice) -> Self {
         let (waits, most) = (dice.of(&[2, 5, 50, usize::MAX]), dice.of(&[100, 4 << 10, 64 << 10, 1 << 20]));
-        Played { stream, dice: Dice(dice.next()), waits, most }
+        Played { stream, dice: Dice(dice.roll()), waits, most }
     }
 
     fn waits(&mut self, cx: &mut Context<'_>) -> bool {

@@ -70,7 +70,7 @@ struct Sized(Mutex<Dice>);
 impl Handler for Sized {
     async fn handle(&self, request: ClientRequest) -> Reply {
         let mut dice = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).next();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).roll();
         let left: usize = request.target.path()[1..].parse().expect("a size");
         let sent = request.body.collect(1 << 24).await.expect("the client's body");
         let piece = dice.of(&[1 << 10, 16 << 10, 64 << 10, 256 << 10]);
@@ -135,7 +135,7 @@ async fn connect(over: Version, carried: Carried, dice: &mut Dice) -> (Box<dyn D
     };
     let core = Arc::new(Core::new(
         Settings::default(),
-        Sized(Mutex::new(Dice(dice.next()))),
+        Sized(Mutex::new(Dice(dice.roll()))),
         None,
         (0, IdleConnections::new(1, None)),
     ));

@@ -238,6 +238,11 @@ impl Case {
         self.friendly && told && self.used().iter().all(|part| part.life == Life::Long)
     }
 
+    /// Fields that change its answers although its `vary` does not name them.
+    pub fn unnamed(&self) -> impl Iterator<Item = &'static str> {
+        self.unnamed.intersection(&self.forwarded).copied()
+    }
+
     /// Whether the gateway itself keeps nothing of it.
     pub fn passes(&self) -> bool {
         self.cached == "off" && self.endpoint == "off"

@@ -115,7 +115,7 @@ async fn play(seed: u64) {
             let left = if window > 1000 { left } else { left.min(5000) };
             let (piece, waits) = (dice.of(&[1 << 10, 16 << 10, 256 << 10]), dice.of(&[3, 20, usize::MAX]));
             let slot = session.first().unwrap();
-            let body = Pieces { left, piece, waits, dice: Dice(dice.next()) };
+            let body = Pieces { left, piece, waits, dice: Dice(dice.roll()) };
             async move { (size + left, call(slot, size, body).await) }
         })
         .collect();
