@@ -42,7 +42,7 @@ pub struct Options {
     markdown: bool,
 }
 
-/// What a client did for a task.
+/// The requests of a client for a task.
 #[derive(Default)]
 struct Done {
     calls: u32,

@@ -9,6 +9,7 @@ mod prose;
 mod query;
 mod reply;
 mod shapes;
+mod shop;
 mod streamflow;
 mod thumbnails;
 mod trial;
@@ -115,6 +116,10 @@ impl Apis {
             }
             ["django", rest @ ..] if request.method() == Method::GET => {
                 let found = shapes::django(rest, request.uri().query(), request.headers());
+                return found.unwrap_or_else(|| reply::not_found(&path));
+            }
+            ["shop", rest @ ..] => {
+                let found = shop::answer(request.method(), rest, request.uri().query(), request.headers());
                 return found.unwrap_or_else(|| reply::not_found(&path));
             }
             _ => {}

@@ -5,6 +5,7 @@ mod hal;
 mod json_api;
 pub mod links;
 mod part;
+pub mod plain;
 mod relation;
 mod siren;
 
@@ -12,7 +13,7 @@ use crate::json::Raw;
 
 pub use self::action::{Action, action};
 use self::part::Part;
-pub use self::relation::{Form, Lead, Prefer, Relation};
+pub use self::relation::{Form, Identifier, Lead, Prefer, Relation};
 
 /// Where a relation leads from this document. None, if it has no such relation; also none if it says that nothing is
 /// related.

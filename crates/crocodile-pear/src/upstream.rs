@@ -17,6 +17,7 @@ mod ready;
 mod remote;
 mod servers;
 mod spec;
+pub mod types;
 
 pub use self::health::backoff::BackoffSpec;
 pub use self::servers::balance::{BalanceSpec, Way};

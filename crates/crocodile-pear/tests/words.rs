@@ -8,6 +8,7 @@ use axum::extract::Path;
 use axum::routing::get;
 use crocodile_pear::steps::convert::Form;
 use crocodile_pear::steps::each::{Each, Limit};
+use crocodile_pear::steps::plain::{Plain, PlainFormat};
 use crocodile_pear::{Client, Parts, Pipeline, Whole, jq, select};
 use crocodile_pear_peers::served::Served;
 use http_body_util::BodyExt;
@@ -42,9 +43,15 @@ async fn detail(Path(id): Path<u64>) -> Json {
     json_of(json!({"id": id, "text": format!("detail {id}")}))
 }
 
+/// A document as Spring Data REST sends it.
+async fn hal() -> Json {
+    let order = |id: u64| json!({"id": id, "_links": {"self": {"href": format!("/orders/{id}")}}});
+    json_of(json!({"_embedded": {"orders": [order(1), order(2)]}, "_links": {}}))
+}
+
 /// The root of a small API.
 fn api() -> String {
-    let router = Router::new().route("/list", get(list)).route("/detail/{id}", get(detail));
+    let router = Router::new().route("/list", get(list)).route("/detail/{id}", get(detail)).route("/hal", get(hal));
     format!("http://{}", Served::run(|listener| axum::serve(listener, router).into_future()).stay())
 }
 
@@ -175,6 +182,17 @@ async fn lines_events_and_other_formats() {
     assert_eq!((media.as_str(), events.as_str()), ("text/event-stream", "data: 1\n\ndata: 2\n\ndata: 3\n\n"));
     let rows = client.request([format!("{api}/list")]).map(jq("[.items[] | {id, kind}]").unwrap()).convert(Form::Csv);
     assert_eq!(answer(rows).await.2, "id,kind\r\n1,a\r\n2,b\r\n3,a\r\n");
+}
+
+#[tokio::test]
+async fn hypermedia_becomes_plain_json() {
+    let (client, api) = (Client::new(), api());
+    let orders = || client.request([format!("{api}/hal")]);
+    let plain = answer(orders().plain(PlainFormat::Hal)).await;
+    assert_eq!(plain, (200, "application/json".to_owned(), r#"{"orders":[{"id":1},{"id":2}]}"#.to_owned()));
+    let linked = Plain { links: Some("links".to_owned()), ..Plain::of(PlainFormat::Hal) };
+    let items = list_of(orders().each(jq("._embedded.orders[]").unwrap()).step(linked)).await;
+    assert_eq!(items[1], json!({"id": 2, "links": {"self": "/orders/2"}}));
 }
 
 #[tokio::test]

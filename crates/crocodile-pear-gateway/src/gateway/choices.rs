@@ -1,10 +1,10 @@
-//! Upstreams that lead to others: choices, and mirrors.
+//! Upstreams that lead to others: choices, mirrors, and the calls for types of resources.
 
 use std::sync::Arc;
 
 use crocodile_pear::config::problem::{Problems, Span};
 use crocodile_pear::config::spec::{Located, Node, suggest};
-use crocodile_pear::upstream::{Choices, Upstream, UpstreamSpec};
+use crocodile_pear::upstream::{Choices, Upstream, UpstreamSpec, types};
 use indexmap::IndexMap;
 
 use crate::gateway::document::Document;
@@ -54,6 +54,16 @@ pub fn add(
             }
         }
         waiting = later;
+    }
+    for to in written.iter().filter_map(|(.., spec)| spec.types.as_ref()).flat_map(types::named) {
+        match find(&to, &written, unread, upstreams, problems) {
+            Some(upstream) if upstream.is_choice() => {
+                let message = format!("`{to}` chooses other upstreams, and a type has one");
+                sound = problems.error(to.span, message, "name an upstream with a `url`");
+            }
+            Some(_) => {}
+            None => sound = None,
+        }
     }
     for (name, _, spec) in &written {
         let Some(mirror) = &spec.mirror else { continue };

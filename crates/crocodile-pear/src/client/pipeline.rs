@@ -30,6 +30,7 @@ use crate::pipeline::steps::dedupe::Dedupe;
 use crate::pipeline::steps::each::Each;
 use crate::pipeline::steps::follow::Follow;
 use crate::pipeline::steps::merge::Merge;
+use crate::pipeline::steps::plain::{Plain, PlainFormat};
 use crate::pipeline::steps::sql::Sql;
 use crate::pipeline::steps::timer::Timer;
 use crate::pipeline::steps::transform::Transform;
@@ -256,8 +257,27 @@ impl Pipeline {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn follow<K>(self, link: impl IntoExpression<K>, name: &str) -> Self {
-        let name = Some(Located::new(name.to_owned(), Span::default()));
+        let name = Some(name.to_owned().into());
         self.step(Follow { name, ..Follow::of(link.into_expression()) })
+    }
+
+    /// Makes plain JSON of documents of HAL, JSON:API, Siren and others: the fields of each resource, and its related parts
+    /// under their names. For levels, links and bounds, use [`step`](Self::step).
+    ///
+    /// ```
+    /// # use crocodile_pear::{Client, jq};
+    /// use crocodile_pear::pipeline::steps::plain::PlainFormat;
+    ///
+    /// let articles = Client::new()
+    ///     .request(["http://127.0.0.1:9000/articles?include=author"])
+    ///     .plain(PlainFormat::JsonApi)
+    ///     .each(jq(".[]")?);
+    /// # articles.check()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn plain(self, format: PlainFormat) -> Self {
+        self.step(Plain::of(format))
     }
 
     /// Keeps one of the items with the same key: the first to arrive.

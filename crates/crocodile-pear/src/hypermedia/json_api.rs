@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::part::Part;
-use super::relation::{Lead, Relation, choose};
+use super::relation::{Identifier, Lead, Relation, choose};
 use crate::json::Raw;
 
 pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
@@ -25,7 +25,8 @@ pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
     };
     let parts = || Some(vec![Lead::Part(resolved(relationship, document)?)]);
     let links = || Some(vec![address(relationship.field("links")?.field("related")?)?]);
-    choose(relation.prefer, parts, links)
+    let leads = choose(relation.prefer, parts, links);
+    if leads.is_empty() { named(relationship, document) } else { leads }
 }
 
 /// A link is its URL or an object that holds it.
@@ -66,6 +67,30 @@ fn resolved(relationship: Part<'_>, document: Part<'_>) -> Option<Raw> {
     }
     made.push(b'}');
     Raw::check(&Bytes::from(made)).ok()
+}
+
+/// The resources that a relationship names without an address.
+fn named(relationship: Part<'_>, document: Part<'_>) -> Vec<Lead> {
+    let Some(linkage) = relationship.field("data") else { return Vec::new() };
+    let included: HashMap<_, _> = document
+        .field("included")
+        .into_iter()
+        .flat_map(Part::items)
+        .map(|resource| (key(resource), resource))
+        .collect();
+    let text = |part: Part<'_>| match part.text() {
+        Some(text) => text.into_owned(),
+        None => String::from_utf8_lossy(part.bytes()).into_owned(),
+    };
+    let lead = |identifier: Part<'_>| {
+        let (kind, id) = (text(identifier.field("type")?), text(identifier.field("id")?));
+        let included = included.get(&key(identifier)).and_then(|found| {
+            let made = [b"{\"data\":", found.bytes(), b"}"].concat();
+            Raw::check(&Bytes::from(made)).ok()
+        });
+        Some(Lead::Named(Identifier { kind, id, included, many: linkage.is_list() }))
+    };
+    linkage.each().filter_map(lead).collect()
 }
 
 /// The type and the ID of a resource, as they are written.

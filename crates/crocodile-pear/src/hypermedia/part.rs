@@ -17,7 +17,8 @@ impl<'a> Part<'a> {
         Part { document, bytes: document.bytes() }
     }
 
-    fn at(self, bytes: &'a [u8]) -> Self {
+    /// Another value of the same document.
+    pub(super) fn at(self, bytes: &'a [u8]) -> Self {
         Part { bytes, ..self }
     }
 

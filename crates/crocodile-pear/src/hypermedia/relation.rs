@@ -54,6 +54,21 @@ pub enum Lead {
     Link(Raw),
     /// To a part of the document.
     Part(Raw),
+    /// To a resource that is only named.
+    Named(Identifier),
+}
+
+/// A resource of JSON:API that is named by its type and ID.
+#[derive(Clone, Debug)]
+pub struct Identifier {
+    /// Its type.
+    pub kind: String,
+    /// Its ID.
+    pub id: String,
+    /// Its document, if it is included while others of the same relationship are not.
+    pub included: Option<Raw>,
+    /// Whether the relationship is one to many.
+    pub many: bool,
 }
 
 /// The leads that are wanted first, or else the others. None of a kind is not the same as an empty list of it.

@@ -11,6 +11,9 @@ fn chosen(form: Form, name: &str, link_name: Option<&str>, prefer: Prefer, docum
     let leads = super::leads(&relation, &document).into_iter().map(|lead| match lead {
         Lead::Link(link) => format!("link {}", text(&link)),
         Lead::Part(part) => format!("part {}", text(&part)),
+        Lead::Named(named) => {
+            format!("{} {} {}", named.kind, named.id, named.included.as_ref().map(text).unwrap_or_default())
+        }
     });
     leads.collect()
 }
@@ -87,6 +90,10 @@ fn json_api_has_included_resources_and_links() {
     let resource = r#"{"type":"a","id":"1","links":{"self":"/a/1"},"relationships":{"b":{"links":{"related":"/b"}}}}"#;
     assert_eq!(leads(Form::JsonApi, "b", resource), [r#"link "/b""#]);
     assert_eq!(leads(Form::JsonApi, "self", resource), [r#"link "/a/1""#]);
+    let named = r#"{"data":{"relationships":{"one":{"data":{"type":"p","id":7}},"all":{"data":[{"type":"p","id":"1"},{"type":"q","id":"2"}]}}},
+        "included":[{"type":"q","id":"2"}]}"#;
+    assert_eq!(leads(Form::JsonApi, "one", named), ["p 7 "]);
+    assert_eq!(leads(Form::JsonApi, "all", named), ["p 1 ", r#"q 2 {"data":{"type":"q","id":"2"}}"#]);
     for odd in ["[]", "3", "{}", r#"{"data":[],"links":7}"#, r#"{"relationships":[]}"#] {
         assert_eq!(leads(Form::JsonApi, "b", odd), [""; 0], "{odd}");
     }

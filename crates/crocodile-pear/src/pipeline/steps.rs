@@ -34,6 +34,7 @@ pub mod follow;
 pub mod merge;
 #[cfg_attr(doc, doc(hidden))]
 pub mod own;
+pub mod plain;
 #[cfg_attr(doc, doc(hidden))]
 pub mod reject;
 #[cfg_attr(doc, doc(hidden))]
@@ -139,6 +140,7 @@ steps! {
     each: Each,
     follow: Follow,
     sql: Sql,
+    plain: Plain,
     dedupe: Dedupe,
     transform: Transform,
     select: Select,

@@ -131,6 +131,13 @@ pub fn resolve(
     }
 }
 
+/// A path of an upstream, below its own; `None` for a path with two readings.
+pub fn at(upstream: &Arc<Upstream>, path: &str) -> Option<Place> {
+    check_path(path.split('?').next().unwrap_or_default()).ok()?;
+    let target = upstream.find_face(|face| Some([&*face.base, path].concat()))?;
+    Some(Place { upstream: upstream.clone(), target, url: upstream.url(path).into() })
+}
+
 fn anywhere(
     upstreams: &[Arc<Upstream>],
     from: &str,

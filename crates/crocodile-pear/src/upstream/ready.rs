@@ -31,6 +31,7 @@ use super::servers::server::{PublicOrigin, Server};
 use super::servers::settings::Settings;
 use super::servers::srv::FoundServers;
 use super::servers::state::ServerState;
+use super::types::Types;
 use crate::cache::Dependence;
 use crate::error::{Error, Kind};
 use crate::jq::{Filter, Read};
@@ -62,6 +63,7 @@ pub struct Upstream {
     links: Option<Arc<PublicSpec>>,
     /// Its further addresses, as its own documents write them.
     origins: Arc<[PublicOrigin]>,
+    types: Types,
     /// Whether its connections show a client certificate.
     shows_certificate: bool,
     mirror: OnceLock<Mirror<Upstream>>,
@@ -88,6 +90,8 @@ pub(super) struct Around {
     pub(super) cached: Option<Arc<Cached>>,
     /// The rule that chooses their servers.
     pub(super) affinity: Option<AffinityRule>,
+    /// How resources that its documents name are fetched.
+    pub(super) types: Types,
 }
 
 impl Upstream {
@@ -100,7 +104,7 @@ impl Upstream {
     /// # Errors
     /// The errors of [`Upstream::new`].
     pub(super) fn within(settings: Settings, around: Around) -> Result<Arc<Self>, Error> {
-        let Around { credentials, cached, affinity } = around;
+        let Around { credentials, cached, affinity, types } = around;
         let mut outline = settings.outline();
         outline.extend(cached.as_ref().map(|cached| cached.outline().to_owned()));
         let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
@@ -120,6 +124,7 @@ impl Upstream {
             outline,
             choice: None,
             affinity,
+            types,
             mirror: OnceLock::new(),
             own_dependence: OnceLock::new(),
             named: AtomicBool::new(false),
@@ -142,6 +147,7 @@ impl Upstream {
             outline,
             choice: Some(Box::new(choice)),
             affinity: None,
+            types: Types::default(),
             shows_certificate: first.shows_certificate,
             mirror: OnceLock::new(),
             own_dependence: OnceLock::new(),
@@ -153,6 +159,11 @@ impl Upstream {
     /// Copies its calls from now on, too.
     pub fn set_mirror(&self, spec: &MirrorSpec, to: &Arc<Upstream>) {
         let _ = self.mirror.set(Mirror::new(spec, to, to.timeouts()));
+    }
+
+    /// How resources that its documents only name are fetched.
+    pub fn types(&self) -> &Types {
+        &self.types
     }
 
     /// Whether it has no servers of its own, but leads to other upstreams.

@@ -24,6 +24,7 @@ use super::servers::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
 use super::servers::mirror::MirrorSpec;
 use super::servers::retry::RetrySpec;
 use super::servers::settings::Settings;
+use super::types::Types;
 use crate::cache::CacheSpec;
 use crate::config::carried_state::Reading;
 use crate::config::files::Files;
@@ -124,6 +125,10 @@ spec! {
         pub xml: Option<XmlSpec>,
         /// How to read CSV in its answers.
         pub csv: Option<CsvSpec>,
+        /// How resources that its documents only name by type and ID (JSON:API) are fetched by `follow`: for each type the
+        /// call, as `UPSTREAM /path` with `{id}` and, if wanted, `{type}`: `{ people: 'api /people/{id}' }`. The call has the
+        /// fields and credentials of the upstream that it names.
+        pub types: Option<Entries<Located<String>>>,
     }
     short(short)
 }
@@ -233,6 +238,7 @@ impl UpstreamSpec {
             Some(credentials) => credentials.compile(given, problems).map(Some),
         };
         let cached = Cached::compile(&self.cache, name, given, problems);
+        let types = self.types.as_ref().map_or(Some(Types::default()), |types| Types::compile(types, problems));
         let affinity = self.affinity(problems);
         let (servers, tls, forward, credentials) = (servers?, tls?, forward?, credentials?);
         health?;
@@ -262,7 +268,7 @@ impl UpstreamSpec {
         };
         match Upstream::within(
             Settings { servers, ..settings },
-            Around { credentials, cached: cached?, affinity: affinity? },
+            Around { credentials, cached: cached?, affinity: affinity?, types: types? },
         ) {
             Ok(upstream) => Some(upstream),
             Err(error) => problems.error(span, error.detail().to_owned(), ""),

@@ -171,6 +171,7 @@ impl Asking {
     async fn fetch(self: &Arc<Self>, call: Directed, names: &Names, scope: &Arc<Scope>) -> Result<FoundItems, Error> {
         let upstream = call.upstream(&self.calling.upstream);
         let base = Base::At(upstream.name().clone(), upstream.url(&call.call.target).into());
+        let bodiless = self.batching.is_none() && call.call.method == http::Method::HEAD;
         let answer = call.make(&self.calling.upstream).await?;
         let (status, used) = (answer.status, self.calling.on_status.uses(answer.status));
         let mut headers = answer.headers.clone();
@@ -181,6 +182,10 @@ impl Asking {
         let read = async {
             let body = answer.body.collect(self.calling.terms.max_body).await?;
             let size = body.len();
+            // The content type of an answer to HEAD is that of a body that it does not have.
+            if bodiless && size == 0 {
+                return Ok((0, Items::Whole(jq::null().into())));
+            }
             let answer = Answer { body: Body::Bytes(body), ..answer };
             let text = format::Text::of(&answer);
             let data = format::data(answer, self.calling.terms.max_body).await?;

@@ -48,12 +48,18 @@ impl Request {
         let when = self.when.as_ref().map_or(Some(None), |when| cx.condition(when).map(Some));
         let otherwise = cx.literal(self.otherwise.as_ref());
         let rewritten = self.rewritten(own && !cx.ahead.follows, upstream.as_deref(), cx);
+        // Links stay as they are for the steps that follow them, but a `Location` is for the client.
+        let located = own
+            && cx.ahead.follows
+            && self.detach.is_none()
+            && upstream.as_ref().is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On);
         let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
         detached?;
         let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value().into()), on_status?);
-        let rewrite = if rewritten { Rewrite::new(&target, cx.known.route.path) } else { None };
+        let rewrite = (rewritten || located).then(|| Rewrite::new(&target, cx.known.route.path)).flatten();
+        let rewrite = rewrite.map(|rewrite| if rewritten { rewrite } else { rewrite.without_links() });
         let maps_links = cx.maps_links(&upstream);
         let way = own.then(|| Rewrite::new(&target, cx.known.route.path)).flatten().map(Arc::new);
         if let Some(way) = way.filter(|_| cx.flow.shape == Shape::One) {
@@ -87,7 +93,7 @@ impl Request {
             read_as: self.read_as,
             maps_links,
             prefixed,
-            inner: !own || is_read && rewritten,
+            inner: !own || is_read && (rewritten || located),
             body,
             timeouts,
             on_status,

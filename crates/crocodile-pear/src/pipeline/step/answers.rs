@@ -68,7 +68,7 @@ impl Asked {
 }
 
 /// `{status, headers}`
-fn facts(status: StatusCode, headers: &HeaderMap) -> Value {
+pub fn facts(status: StatusCode, headers: &HeaderMap) -> Value {
     jq::object([("status", number(status.as_str())), ("headers", header_value(headers))])
 }
 

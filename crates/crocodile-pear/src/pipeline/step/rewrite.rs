@@ -67,6 +67,8 @@ pub(crate) struct Rewrite {
     from: Vec<PathPiece>,
     /// The endpoint's own.
     to: Vec<PathPiece>,
+    /// Whether `Link` fields are rewritten.
+    links: bool,
 }
 
 enum PathPiece {
@@ -96,7 +98,12 @@ impl Rewrite {
         let to: Vec<PathPiece> = segments.collect();
         let rest = |pieces: &[PathPiece]| pieces.iter().any(|piece| matches!(piece, PathPiece::Rest(_)));
         // Without the rest of the upstream's path, the endpoint's rest is unknown.
-        (rest(&from) || !rest(&to)).then_some(Rewrite { from, to })
+        (rest(&from) || !rest(&to)).then_some(Rewrite { from, to, links: true })
+    }
+
+    /// The same for an answer whose `Link` fields a step follows.
+    pub(crate) fn without_links(self) -> Self {
+        Rewrite { links: false, ..self }
     }
 
     /// The beginning of the client's path that the call leaves out: of `/shop/{*path}` and `/{*path}`, `/shop`. `None` if it leaves
@@ -121,7 +128,7 @@ impl Rewrite {
                 LOCATION | CONTENT_LOCATION => {
                     rewriting.url(text).map(|url| utf8_percent_encode(&url, CONTROLS).to_string())
                 }
-                LINK => rewriting.links(text),
+                LINK if self.links => rewriting.links(text),
                 SET_COOKIE => rewriting.cookie(text),
                 _ => None,
             };

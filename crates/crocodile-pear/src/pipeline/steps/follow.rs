@@ -20,7 +20,7 @@ use self::act::Acting;
 use self::leads::{Links, NamedAction, Related, Unseen, Variables};
 use self::ready::{Following, Ready};
 use self::written::PAGES;
-pub use self::written::{Follow, Prefer, Required, With};
+pub use self::written::{As, Follow, Prefer, Required, With};
 
 /// Levels of documents within each other; JSON nests no deeper than 128.
 const DEPTH: u64 = 100;
@@ -157,7 +157,8 @@ impl Spec for Follow {
             (Written::Header(relation), text) => (Links::Header(relation), text),
             (Written::Action(name), text) => (Links::Action(NamedAction { name, within }), text),
             (Written::Relation(relation), text) => {
-                (Links::Relation(Related { relation, within, unseen: Unseen::default() }), text)
+                let typed = cx.known.upstreams.values().any(|upstream| !upstream.types().is_empty());
+                (Links::Relation(Related { relation, within, unseen: Unseen::default(), typed }), text)
             }
         };
         let ((), variables, acting) = (sound?, variables?, acting?);
@@ -168,9 +169,11 @@ impl Spec for Follow {
         if !asks {
             self.explain(&text, cx);
         }
-        if let Some(name) = &self.name {
-            cx.put_under(name);
+        if let Some(body) = self.name.as_ref().and_then(|name| name.body.as_ref()) {
+            cx.put_under(body);
         }
+        let As { body, head } = self.name.take().unwrap_or(As { body: None, head: None });
+        let (name, head) = (body.map(|name| name.value), head.map(|name| name.value));
         let (pages, hidden) = (self.most_pages(), template::hidden(&text));
         let ready = Arc::new(Ready {
             links,
@@ -179,7 +182,8 @@ impl Spec for Follow {
             required: (self.required == Required::On).then(|| format!("the item has no link at `{text}`")),
             redirects: self.redirects.value,
             part: base,
-            name: self.name.map(|name| name.value),
+            name,
+            head,
             limit: self.limit.value,
             depth: self.depth.value,
             concurrency: self.concurrency.map(|most| most.value),
@@ -261,7 +265,7 @@ impl Follow {
     fn bounds(&self, cx: &mut Compile<'_>) -> Option<()> {
         let paged = self.pages.is_some() || self.next.is_some();
         let unpaged = [
-            self.name.as_ref().map(|name| name.span),
+            self.name.as_ref().map(As::span),
             (self.depth.value != 1).then_some(self.depth.span),
             (self.limit.value != 1).then_some(self.limit.span),
         ];
@@ -316,7 +320,7 @@ impl Follow {
             // The links of a document, theirs, and so on.
             None => (0..self.depth.value).fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit.value)),
         };
-        let name = self.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+        let name = self.name.as_ref().map(As::outline).unwrap_or_default();
         let calls = cx.flow.shape.most().saturating_mul(each);
         if self.pages.is_some() || self.next.is_some() {
             let waits = "a page is read whole; it flows on while the next one is fetched";

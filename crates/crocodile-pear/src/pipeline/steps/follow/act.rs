@@ -66,7 +66,8 @@ impl Acting {
         };
         let Some(value) = value else { return Ok(Arc::new(Act { link, method, headers, body: None })) };
         if action.is_some() && (method == Method::GET || method == Method::HEAD) {
-            link = with_query(link, &form::write(&value)?)?;
+            let query = form::write(&value).map_err(|error| blamed(action, error, form::write))?;
+            link = with_query(link, &query)?;
             return Ok(Arc::new(Act { link, method, headers, body: None }));
         }
         if let (Some(action), false) = (action, headers.contains_key(CONTENT_TYPE)) {
@@ -75,12 +76,25 @@ impl Acting {
             headers.insert(CONTENT_TYPE, HeaderValue::from_str(&action.content_type).map_err(wrong)?);
         }
         let written = headers.get(CONTENT_TYPE).map_or(&b"application/json"[..], HeaderValue::as_bytes);
-        let made = typed::write(&value, Some(written))?;
+        let write = |value: &Value| typed::write(value, Some(written));
+        let made = write(&value).map_err(|error| match action {
+            Some(_) => blamed(action, error, write),
+            None => error,
+        })?;
         if let Some(content_type) = made.content_type {
             headers.insert(CONTENT_TYPE, content_type);
         }
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         Ok(Arc::new(Act { link, method, headers, body: Some(made.bytes) }))
+    }
+}
+
+/// The error of fields that cannot be written: the upstream's, if those of its action alone cannot.
+fn blamed<T>(action: Option<&Action>, error: Error, write: impl Fn(&Value) -> Result<T, Error>) -> Error {
+    let own = action.and_then(|action| filled(action, None));
+    match own.is_some_and(|fields| write(&fields).is_err()) {
+        true => Error::new(Kind::Unusable, "an action in the answer has a field that its content type cannot have"),
+        false => error,
     }
 }
 

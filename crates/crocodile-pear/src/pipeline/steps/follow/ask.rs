@@ -7,10 +7,10 @@ use futures_util::stream::StreamExt;
 
 use super::leads::Lead;
 use super::ready::{Found, Ready};
-use super::written::{Follow, REDIRECTS, Required};
+use super::written::{As, Follow, REDIRECTS, Required};
 use crate::error::{Error, Kind};
 use crate::format;
-use crate::jq::Value;
+use crate::jq::{self, Value};
 use crate::json::value::{self, Shape as Kinds};
 use crate::message::answer::Answer;
 use crate::message::names::Names;
@@ -68,13 +68,14 @@ impl Ask {
         let value = |lead| match lead {
             Lead::Link(value) | Lead::Part(value) | Lead::Action(value, _) => value.into_value(),
             Lead::Act(act) => act.link.clone().into_value(),
+            Lead::Typed(_) => jq::null(),
         };
         let values = values.into_iter().map(value).collect();
         let found = self.found(values, &answer.names, coming).await?;
         answer.redescribe();
         found.arrive(&mut answer);
         answer.names = self.ready.rebase(answer.names, found.base, item.is_object());
-        answer.body = self.ready.put(item, found.data).await?.into();
+        answer.body = self.ready.put(item, found.data, found.head).await?.into();
         Ok(answer)
     }
 
@@ -98,11 +99,13 @@ impl Ask {
         if matches!(value::shape(&value), Kinds::Null) {
             return Ok(Found::nothing());
         }
-        let instead = Found::instead;
-        let found = match self.collector.clone().ask(value, names).await {
+        let fetched = self.collector.clone().ask(value, names).await;
+        let head = self.ready.head_of(&fetched);
+        let instead = |data| Found::instead(data, head.clone());
+        let found = match fetched {
             Ok(document) => match self.ready.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(instead),
-                ControlFlow::Continue(used) => used.map(|_| Found::document(&document)),
+                ControlFlow::Continue(used) => used.map(|_| Found::document(&document, head.clone())),
             },
             Err(error) => Err(error),
         };
@@ -129,6 +132,11 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
                       `redirects`, `method`, `headers`, `body`";
         return cx.problems.error(place, "`request` takes a value, not a link", remedy);
     }
+    let head = spec.name.as_ref().and_then(|name| name.head.as_ref());
+    if let (Some(head), Some(_)) = (head, &request.batch) {
+        let remedy = "leave it out: the values of a batch share one answer";
+        return cx.problems.error(head.span, "`head` beside `batch`", remedy);
+    }
     if let (Some(most), Some(_)) = (&spec.concurrency, &request.batch) {
         let remedy = "leave one out; `in_flight` of the upstream bounds its calls as well";
         return cx.problems.error(most.span, "`concurrency` beside `batch`", remedy);
@@ -154,7 +162,7 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
 
 fn explain(spec: &Follow, request: &Request, cx: &mut Compile<'_>) {
     let link = spec.link.as_ref().map(|link| link.0.to_string()).unwrap_or_default();
-    let name = spec.name.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+    let name = spec.name.as_ref().map(As::outline).unwrap_or_default();
     let values = cx.flow.shape.most().saturating_mul(spec.limit.value);
     let batches = request.batch.as_ref().map(Batch::describe).unwrap_or_default();
     let text = format!("request {} {} for {link}{name}{batches}", request.to, request.path);

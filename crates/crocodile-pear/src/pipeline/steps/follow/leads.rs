@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use crate::error::{Error, Kind};
-use crate::hypermedia::{self, Action, Relation};
+use crate::hypermedia::{self, Action, Identifier, Relation};
 use crate::jq::{self, Data, Filter, Value};
 use crate::json::Raw;
 use crate::json::value::{self, fields_of};
@@ -44,6 +44,8 @@ pub(super) enum Lead {
     Link(Data),
     /// Nowhere else: it is part of the item.
     Part(Data),
+    /// To a resource that is only named.
+    Typed(Box<Identifier>),
     /// To the address of an action.
     Action(Data, Box<Action>),
     /// To a call that is not just a GET.
@@ -69,6 +71,8 @@ pub(super) struct Related {
     pub(super) relation: Relation,
     pub(super) within: Option<String>,
     pub(super) unseen: Unseen,
+    /// Whether an upstream says how resources that are only named are fetched.
+    pub(super) typed: bool,
 }
 
 impl Related {
@@ -77,10 +81,11 @@ impl Related {
         let leads = document.map(|document: Raw| hypermedia::leads(&self.relation, &document)).unwrap_or_default();
         self.unseen.note(!leads.is_empty(), &self.relation.name);
         let lead = |lead| match lead {
-            hypermedia::Lead::Link(link) => Lead::Link(link.into()),
-            hypermedia::Lead::Part(part) => Lead::Part(part.into()),
+            hypermedia::Lead::Link(link) => Some(Lead::Link(link.into())),
+            hypermedia::Lead::Part(part) => Some(Lead::Part(part.into())),
+            hypermedia::Lead::Named(named) => self.typed.then(|| Lead::Typed(Box::new(named))),
         };
-        leads.into_iter().map(lead).collect()
+        leads.into_iter().filter_map(lead).collect()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cache::Parts;
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::http::http1::Fields;
+use crate::hypermedia::{self, Identifier};
 use crate::jq::{self, Data, Filter, Value};
 use crate::json;
 use crate::json::Raw;
@@ -26,7 +27,7 @@ use crate::message::body::Body;
 use crate::message::names::{Base, Named, Names};
 use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, interleave};
-use crate::pipeline::step::answers::Asked;
+use crate::pipeline::step::answers::{self, Asked};
 use crate::pipeline::step::status::Rules;
 use crate::pipeline::step::{Blame, Step, apply, ask_whole, holds, weigh};
 use crate::request::context::Scope;
@@ -54,6 +55,8 @@ pub(super) struct Ready {
     /// The part of the item to which the links are relative.
     pub(super) part: String,
     pub(super) name: Option<String>,
+    /// The key under which an item has the status and the fields of the answer.
+    pub(super) head: Option<String>,
     pub(super) limit: u64,
     pub(super) depth: u64,
     pub(super) concurrency: Option<NonZeroUsize>,
@@ -214,27 +217,29 @@ pub(super) struct Found {
     pub(super) base: Option<Base>,
     /// The status of an answer of this; `None` if nothing was found.
     status: Option<StatusCode>,
+    /// The status and the fields of the answer, if they are wanted.
+    pub(super) head: Option<Data>,
 }
 
 impl Found {
     pub(super) fn nothing() -> Self {
-        Found { data: Raw::sound("null".into(), 0).into(), base: None, status: None }
+        Found { data: Raw::sound("null".into(), 0).into(), base: None, status: None, head: None }
     }
 
     /// A value that stands for what could not be had.
-    pub(super) fn instead(data: Data) -> Self {
-        Found { data, base: None, status: Some(StatusCode::OK) }
+    pub(super) fn instead(data: Data, head: Option<Data>) -> Self {
+        Found { data, base: None, status: Some(StatusCode::OK), head }
     }
 
     /// A part of a document, whose links are relative to where the document came from.
     fn part(data: Data, base: Option<Base>) -> Self {
-        Found { data, base, status: Some(StatusCode::OK) }
+        Found { data, base, status: Some(StatusCode::OK), head: None }
     }
 
-    pub(super) fn document(document: &Document) -> Self {
+    pub(super) fn document(document: &Document, head: Option<Data>) -> Self {
         // One that is used whatever its status counts as one whose status is 2xx.
         let status = Some(document.status).filter(StatusCode::is_success).unwrap_or_default();
-        Found { data: document.data.clone(), base: Some(document.base.clone()), status: Some(status) }
+        Found { data: document.data.clone(), base: Some(document.base.clone()), status: Some(status), head }
     }
 
     /// Makes a redirect that was followed the answer of what it led to.
@@ -247,17 +252,41 @@ impl Found {
 
     /// A list of what several links led to.
     pub(super) fn list(found: Vec<Found>) -> Self {
+        let head = found.iter().any(|found| found.head.is_some()).then(|| {
+            let heads = found.iter().map(|found| found.head.clone().unwrap_or_else(|| jq::null().into()));
+            Data::list(heads.collect())
+        });
         let list = Data::list(found.into_iter().map(|found| found.data).collect());
-        Found { data: list, base: Some(Base::Several), status: Some(StatusCode::OK) }
+        Found { data: list, base: Some(Base::Several), status: Some(StatusCode::OK), head }
+    }
+
+    /// The document of a relationship to many: the resources of these documents, as if it had been fetched.
+    fn joined(found: Vec<Found>) -> Result<Self, Error> {
+        let resource = |data: &Data| {
+            let raw = data.raw()?;
+            hypermedia::field(&raw, "data").or(Some(raw).filter(|raw| raw.bytes() != "null"))
+        };
+        let resources: Vec<Raw> = found.iter().filter_map(|found| resource(&found.data)).collect();
+        let several = Found::list(found);
+        let mut text = b"{\"data\":[".to_vec();
+        for (at, resource) in resources.iter().enumerate() {
+            text.extend_from_slice(if at > 0 { b"," } else { b"" });
+            text.extend_from_slice(resource.bytes());
+        }
+        text.extend_from_slice(b"]}");
+        Ok(Found { data: Raw::check(&text.into())?.into(), ..several })
     }
 }
 
 /// The outcome of a link.
 pub(super) enum Reached {
-    Document(Arc<Document>),
+    Document(Headed),
     /// There is none, and this stands for it.
     Instead(Found),
 }
+
+/// A document, and its head if that is wanted.
+type Headed = (Arc<Document>, Option<Data>);
 
 /// The upstream that has written a link.
 type Author = Option<Arc<str>>;
@@ -265,7 +294,7 @@ type Author = Option<Arc<str>>;
 impl Reached {
     fn into_found(self) -> Found {
         match self {
-            Reached::Document(document) => Found::document(&document),
+            Reached::Document((document, head)) => Found::document(&document, head),
             Reached::Instead(found) => found,
         }
     }
@@ -359,6 +388,9 @@ impl Ready {
                     Ok(None) => self.judge(self.missing(&link)),
                     Err(error) => self.judge(Err(error)),
                 },
+                Some(Lead::Typed(_)) => {
+                    return StartedFollow::Other(Some(Ok(Answer { body: data.into(), ..answer })));
+                }
                 Some(Lead::Action(..) | Lead::Act(_)) | None => self.judge(self.missing(&jq::null().into())),
             },
         };
@@ -381,7 +413,7 @@ impl Ready {
         answer.redescribe();
         found.arrive(&mut answer);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
-        Ok((answer, self.put(item, found.data)))
+        Ok((answer, self.put(item, found.data, found.head)))
     }
 
     pub(super) async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
@@ -401,7 +433,7 @@ impl Ready {
         answer.redescribe();
         found.arrive(&mut answer);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
-        answer.body = self.put(item, found.data).await?.into();
+        answer.body = self.put(item, found.data, found.head).await?.into();
         Ok(answer)
     }
 
@@ -451,7 +483,7 @@ impl Ready {
         {
             return Ok(Vec::new());
         }
-        if let (Some(_), Data::Json(item)) = (&self.name, item) {
+        if let (true, Data::Json(item)) = (self.name.is_some() || self.head.is_some(), item) {
             // They are looked at again when the document is put into the item.
             item.note_fields();
         }
@@ -513,7 +545,8 @@ impl Ready {
             {
                 return self.judge(Err(missing)).map(Reached::into_found);
             }
-            if self.limit == 1 {
+            let many = leads.iter().any(|lead| matches!(lead, Lead::Typed(named) if named.many));
+            if self.limit == 1 && !many {
                 return match leads.into_iter().next() {
                     Some(lead) => self.one(lead, &site, &scope).await,
                     None => Ok(Found::nothing()),
@@ -521,7 +554,12 @@ impl Ready {
             }
             let found = leads.into_iter().map(|lead| self.one(lead, &site, &scope)).collect();
             let found = self.together(found).await;
-            found.into_iter().collect::<Result<Vec<Found>, Error>>().map(Found::list)
+            let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+            if many {
+                let joined = Found::joined(found)?;
+                return Ok(if self.limit == 1 { joined } else { Found::list(vec![joined]) });
+            }
+            Ok(Found::list(found))
         })
     }
 
@@ -541,19 +579,28 @@ impl Ready {
     /// The value of a lead: the document of a link and what its own links lead to, or what stands for it; or a part, and
     /// what its links lead to.
     async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+        let nothing = Data::from(jq::null());
         let (link, act) = match &lead {
             Lead::Link(link) | Lead::Action(link, _) | Lead::Part(link) => (link, None),
             Lead::Act(act) => (&act.link, Some(act)),
+            Lead::Typed(named) => match &named.included {
+                Some(part) => return Ok(Found::part(part.clone().into(), site.base.clone())),
+                None => (&nothing, None),
+            },
         };
         let (own, below, headers) = match &lead {
             Lead::Part(part) => (Found::part(part.clone(), site.base.clone()), site.below(), Fields::default()),
-            _ => match self.document(link, act, site, scope).await? {
+            _ => match self.document(&lead, (link, act), site, scope).await? {
                 Reached::Instead(found) => return Ok(found),
-                Reached::Document(document) => {
+                Reached::Document((document, head)) => {
                     let author = self.author(Some(&document.base), &site.names);
                     let trail = site.trail.iter().chain(site.url()).cloned().collect();
                     let base = Some(document.base.clone());
-                    (Found::document(&document), Site { base, author, trail, ..site.below() }, document.headers.clone())
+                    (
+                        Found::document(&document, head),
+                        Site { base, author, trail, ..site.below() },
+                        document.headers.clone(),
+                    )
                 }
             },
         };
@@ -562,23 +609,27 @@ impl Ready {
         }
         let leads = self.find(&own.data, &headers, &site.names, scope).await?;
         let found = self.clone().descend(leads, below, scope.clone()).await?;
-        match (&self.name, found.data.is_null()) {
+        match (self.name.is_some() || self.head.is_some(), found.data.is_null()) {
             // The chain ends with this document.
-            (None, true) => Ok(own),
-            (None, false) => Ok(found),
-            (Some(_), _) => Ok(Found { data: self.put(own.data, found.data).await?, ..own }),
+            (false, true) => Ok(own),
+            (false, false) => Ok(found),
+            (true, _) => Ok(Found { data: self.put(own.data, found.data, found.head).await?, ..own }),
         }
     }
 
     /// The document of a link, or what stands for it.
     async fn document(
         self: &Arc<Self>,
-        link: &Data,
-        act: Option<&Arc<Act>>,
+        lead: &Lead,
+        (link, act): (&Data, Option<&Arc<Act>>),
         site: &Site,
         scope: &Arc<Scope>,
     ) -> Result<Reached, Error> {
-        let fetched = match self.reach(link, act, site, scope) {
+        let reached = match lead {
+            Lead::Typed(named) => self.reach_named(named, site, scope),
+            _ => self.reach(link, act, site, scope),
+        };
+        let fetched = match reached {
             Ok(Some((fetching, trust))) => {
                 let fetched = fetching.await;
                 match self.is_redirect(&fetched) {
@@ -597,10 +648,15 @@ impl Ready {
     }
 
     pub(super) fn judge(&self, fetched: Result<Option<Arc<Document>>, Error>) -> Result<Reached, Error> {
-        let instead = |data| Reached::Instead(Found::instead(data));
-        let document = match fetched {
+        let fetched = match fetched {
             Ok(None) => return Ok(Reached::Instead(Found::nothing())),
-            Ok(Some(document)) => match self.rule(&document) {
+            Ok(Some(document)) => Ok(document),
+            Err(error) => Err(error),
+        };
+        let head = self.head_of(&fetched);
+        let instead = |data| Reached::Instead(Found::instead(data, head.clone()));
+        let document = match fetched {
+            Ok(document) => match self.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(instead),
                 ControlFlow::Continue(used) => used.map(|_| document),
             },
@@ -608,8 +664,40 @@ impl Ready {
         };
         match (document, &self.otherwise) {
             (Err(_), Some(otherwise)) => Ok(instead(otherwise.clone())),
-            (document, _) => document.map(Reached::Document),
+            (document, _) => document.map(|document| Reached::Document((document, head))),
         }
+    }
+
+    /// The status and the fields of an answer, or the status that its failure is told with; if they are wanted.
+    pub(super) fn head_of(&self, fetched: &Fetched) -> Option<Data> {
+        self.head.as_ref()?;
+        Some(match fetched {
+            Ok(document) => answers::facts(document.status, &document.headers).into(),
+            Err(error) => answers::failed(error).into(),
+        })
+    }
+
+    /// `None` for a type that nobody said how to fetch, and for a resource that leads back.
+    fn reach_named(
+        &self,
+        named: &Identifier,
+        site: &Site,
+        scope: &Arc<Scope>,
+    ) -> Result<Option<(Fetching, Trust)>, Error> {
+        let Some(Base::At(author, _)) = &site.base else { return Ok(None) };
+        let author = self.upstreams.iter().find(|upstream| upstream.name() == author);
+        let Some((to, path)) = author.and_then(|author| author.types().call(&named.kind, &named.id)) else {
+            return Ok(None);
+        };
+        let Some(to) = self.upstreams.iter().find(|upstream| upstream.name() == to) else { return Ok(None) };
+        let odd = || Error::new(Kind::Unusable, "a resource in the answer has an identifier that no path can have");
+        let place = link::at(to, &path).filter(|_| !named.id.is_empty()).ok_or_else(odd)?;
+        if site.was_at(&place.url) {
+            return Ok(None);
+        }
+        // The configuration names its upstream, so that it is called with all that its calls have.
+        let own = Some(place.upstream.name().clone());
+        self.fetch(place, &own, None, scope).map(Some)
     }
 
     /// The value of a document by its status.
@@ -769,37 +857,35 @@ impl Ready {
     }
 
     /// The item with what was found in it: bytes beside bytes, unless the item has been parsed for an expression.
-    pub(super) fn put(self: &Arc<Self>, item: Data, found: Data) -> Work<Data> {
-        if self.name.is_none() {
+    pub(super) fn put(self: &Arc<Self>, item: Data, found: Data, head: Option<Data>) -> Work<Data> {
+        if self.name.is_none() && self.head.is_none() {
             return Either::Left(future::ready(Ok(found)));
         }
         // Where both are bytes they are copied, but for objects that are parsed already.
         let weight = item.weight() + found.weight();
-        let here = || self.embedded(item.clone(), found.clone());
+        let here = || self.embedded(item.clone(), found.clone(), head.clone());
         let lent = || {
-            let (ready, item, found) = (self.clone(), item.clone(), found.clone());
-            move || ready.embedded(item.clone(), found.clone())
+            let (ready, item, found, head) = (self.clone(), item.clone(), found.clone(), head.clone());
+            move || ready.embedded(item.clone(), found.clone(), head.clone())
         };
         offload::run_or(weight, here, lent)
     }
 
-    pub(super) fn embedded(&self, item: Data, found: Data) -> Result<Data, Error> {
-        let Some(name) = &self.name else { return Ok(found) };
-        if let (Data::Json(item), Data::Json(found)) = (&item, &found)
-            && !item.is_parsed()
-            && let Some(joined) = item.with(name, found)
-        {
-            return Ok(joined.into());
+    pub(super) fn embedded(&self, item: Data, found: Data, head: Option<Data>) -> Result<Data, Error> {
+        if let Some(key) = &self.head {
+            let head = head.unwrap_or_else(|| jq::null().into());
+            // What is no object has no room for both.
+            let item = if item.is_object() { item } else { value::object::<&str>([]).into() };
+            let item = join(item, key, head)?;
+            return match &self.name {
+                Some(name) => join(item, name, found),
+                None => Ok(item),
+            };
         }
-        let item = item.into_value();
-        let Some(fields) = value::as_object(&item) else { return Ok(found) };
-        let found = found.into_value();
-        if !nests(&found, json::DEPTH - 1) {
-            return Err(Error::new(Kind::Malformed, "the documents nest deeper than 128 levels"));
+        match &self.name {
+            Some(name) if item.is_object() => join(item, name, found),
+            _ => Ok(found),
         }
-        let mut fields = fields.clone();
-        fields.insert(jq::string(name), found);
-        Data::made(value::fields_of(fields))
     }
 
     /// Notes where what was found came from.
@@ -807,11 +893,32 @@ impl Ready {
         let Some(base) = base.filter(|_| self.notes_base) else { return names };
         let mut known: Named = names.as_deref().cloned().unwrap_or_default();
         match &self.name {
-            Some(name) if object => known.set_base(name, base),
+            Some(name) if object || self.head.is_some() => known.set_base(name, base),
+            // The item stays what it was.
+            None if self.head.is_some() => {}
             _ => known.set_document(base),
         }
         Some(Arc::new(known))
     }
+}
+
+/// An object with a field: bytes beside bytes, unless it has been parsed for an expression.
+fn join(item: Data, name: &str, found: Data) -> Result<Data, Error> {
+    if let (Data::Json(item), Some(found)) = (&item, found.raw().filter(|_| matches!(item, Data::Json(_))))
+        && !item.is_parsed()
+        && let Some(joined) = item.with(name, &found)
+    {
+        return Ok(joined.into());
+    }
+    let item = item.into_value();
+    let Some(fields) = value::as_object(&item) else { return Ok(found) };
+    let found = found.into_value();
+    if !nests(&found, json::DEPTH - 1) {
+        return Err(Error::new(Kind::Malformed, "the documents nest deeper than 128 levels"));
+    }
+    let mut fields = fields.clone();
+    fields.insert(jq::string(name), found);
+    Data::made(value::fields_of(fields))
 }
 
 pub(super) fn finish(answer: Answer, made: Result<Data, Error>) -> Outcome {

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::choice;
-use crate::config::problem::Problems;
+use crate::config::problem::{Problems, Span};
 use crate::config::spec::{
     Decode, Definitions, Entries, Expression, Json, Literal, Located, Node, NodeKind, Size, Texts, only,
 };
@@ -46,6 +46,69 @@ impl From<Prefer> for hypermedia::Prefer {
             Prefer::Embedded => hypermedia::Prefer::Embedded,
             Prefer::Link => hypermedia::Prefer::Link,
         }
+    }
+}
+
+/// The keys of the item under which what was fetched is put.
+#[derive(Clone, Debug)]
+pub struct As {
+    /// That of the document.
+    pub body: Option<Located<String>>,
+    /// That of the status and the header fields of its answer.
+    pub head: Option<Located<String>>,
+}
+
+spec! {
+    /// The keys of the item under which what was fetched is put.
+    struct AsParts {
+        /// The key for the status and the header fields of the answer.
+        pub head: Option<Located<String>>,
+        /// The key for the document.
+        pub body: Option<Located<String>>,
+    }
+}
+
+impl As {
+    /// A place of it in the configuration.
+    pub(super) fn span(&self) -> Span {
+        self.body.as_ref().or(self.head.as_ref()).map(|name| name.span).unwrap_or_default()
+    }
+
+    /// " as case, its head as meta"
+    pub(super) fn outline(&self) -> String {
+        let body = self.body.as_ref().map(|name| format!(" as {name}"));
+        let head = self.head.as_ref().map(|name| format!(", its head as {name}"));
+        [body, head].into_iter().flatten().collect()
+    }
+}
+
+impl From<String> for As {
+    fn from(name: String) -> Self {
+        As { body: Some(name.into()), head: None }
+    }
+}
+
+impl Decode for As {
+    fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let NodeKind::Map(_) = node.kind else {
+            let body = Located::decode(node, problems)?;
+            return Some(As { body: Some(body), head: None });
+        };
+        let AsParts { head, body } = AsParts::decode(node, problems)?;
+        match (&head, &body) {
+            (None, None) => {
+                problems.error(node.span, "`as` without a key", "write `as: { head: meta, body: document }`")
+            }
+            (Some(head), Some(body)) if head.value == body.value => {
+                problems.error(body.span, "`head` and `body` have the same key", "give them two keys")
+            }
+            _ => Some(As { body, head }),
+        }
+    }
+
+    fn schema(definitions: &mut Definitions) -> Json {
+        let (name, parts) = (Located::<String>::schema(definitions), AsParts::schema(definitions));
+        serde_json::json!({"anyOf": [name, parts]})
     }
 }
 
@@ -156,9 +219,11 @@ spec! {
         /// The upstreams, by name, that links of other upstreams lead to with all that calls to them have: the client's
         /// fields, keys, access tokens. Name only those whose paths others may choose.
         pub to: Option<Located<Texts>>,
-        /// The key of the item under which the document is put.
+        /// The key of the item under which the document is put. With `{ head: meta, body: text }`, the status and the header fields
+        /// of the answer, `{"status": 200, "headers": {…}}`, are put under one key, and the document under the other; with
+        /// `head` alone, the document is dropped: `method: HEAD` has none. Without a call, the head is null.
         #[name = "as"]
-        pub name: Option<Located<String>>,
+        pub name: Option<As>,
         /// The `as` of the document against which relative links are resolved, if the expression does not begin with
         /// it.
         pub base: Option<Located<String>>,

@@ -1,0 +1,63 @@
+//! Collection+JSON: each item is an object of its `data`.
+
+use std::borrow::Cow;
+
+use super::object::Object;
+use super::rules::{Links, Plain, list};
+use crate::error::{Error, Kind};
+use crate::hypermedia::part::Part;
+
+pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    if document.is_list() {
+        return list(document.items(), out, |entry, out| item(plain, entry, out));
+    }
+    match document.field("collection").filter(|collection| collection.is_object()) {
+        Some(collection) => {
+            list(collection.field("items").into_iter().flat_map(Part::items), out, |entry, out| item(plain, entry, out))
+        }
+        None if document.field("data").is_some_and(Part::is_list) || document.field("href").is_some() => {
+            item(plain, document, out)
+        }
+        None => Err(Error::new(Kind::Unusable, "this is no document of Collection+JSON: it has no `collection`")),
+    }
+}
+
+pub(super) fn item(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let mut object = Object::default();
+    let mut names: Vec<Cow<'_, str>> = Vec::new();
+    for datum in part.field("data").into_iter().flat_map(Part::items) {
+        let Some(name) = datum.field("name").and_then(Part::text) else { continue };
+        if names.contains(&name) {
+            continue;
+        }
+        object.name(&name, out);
+        let value = ["value", "array", "object"].iter().find_map(|member| datum.field(member));
+        out.extend_from_slice(value.map_or(b"null", Part::bytes));
+        names.push(name);
+    }
+    // Documents that were put into the item.
+    let own = |name: &str| matches!(name, "data" | "href" | "links" | "rel" | "prompt");
+    for (name, value) in part.fields().filter(|(name, _)| !own(name)) {
+        if names.contains(&name) {
+            continue;
+        }
+        object.name(&name, out);
+        match value.field("collection").is_some() {
+            true => document(plain, value, out)?,
+            false => out.extend_from_slice(value.bytes()),
+        }
+        names.push(name);
+    }
+    let mut links = Links::default();
+    if let Some(own) = part.field("href") {
+        links.add("self", own);
+    }
+    for link in part.field("links").into_iter().flat_map(Part::items) {
+        if let (Some(rel), Some(address)) = (link.field("rel").and_then(Part::text), link.field("href")) {
+            links.add(rel, address);
+        }
+    }
+    object.links(plain, &links, |name| names.iter().any(|known| known == name), out);
+    object.end(out);
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! JSON:API: `type`, `id` and `attributes` are the fields; relationships are the included resources that they name.
+
+use hashbrown::HashMap;
+
+use super::object::Object;
+use super::rules::{Links, Plain, each, list};
+use crate::error::{Error, Kind};
+use crate::hypermedia::part::Part;
+use crate::json::Raw;
+use crate::offload;
+
+/// A type and an ID, as they are written.
+type Key<'a> = (&'a [u8], &'a [u8]);
+
+/// The resources of a document, by what names them.
+#[derive(Default)]
+pub(super) struct Included<'a>(HashMap<Key<'a>, Part<'a>>);
+
+impl<'a> Included<'a> {
+    /// The first of the same name counts.
+    pub(super) fn of(resources: impl IntoIterator<Item = Part<'a>>) -> Self {
+        let mut known = HashMap::new();
+        for resource in resources {
+            if let Some(key) = key(resource) {
+                known.entry(key).or_insert(resource);
+            }
+        }
+        Included(known)
+    }
+}
+
+fn key(resource: Part<'_>) -> Option<Key<'_>> {
+    Some((resource.field("type")?.bytes(), resource.field("id")?.bytes()))
+}
+
+/// Where a resource is written.
+struct Way<'a, 'n> {
+    included: &'n Included<'a>,
+    /// The resources on the way to this one, with itself.
+    trail: Vec<Key<'a>>,
+    start: usize,
+}
+
+/// Members of a resource. Others were put into it.
+const MEMBERS: [&str; 7] = ["type", "id", "lid", "attributes", "relationships", "links", "meta"];
+
+pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    if document.is_list() {
+        return list(document.items(), out, |one, out| item(plain, one, &Included::default(), out));
+    }
+    let top = |name: &str| document.fields().any(|(member, _)| member == name);
+    if !top("data") {
+        return match () {
+            () if document.field("type").is_some() => item(plain, document, &Included::default(), out),
+            () if !top("errors") && (top("meta") || top("jsonapi")) => {
+                out.extend_from_slice(b"null");
+                Ok(())
+            }
+            () => Err(foreign()),
+        };
+    }
+    let Some(data) = document.field("data") else {
+        out.extend_from_slice(b"null");
+        return Ok(());
+    };
+    let others = document.field("included").into_iter().flat_map(Part::items);
+    let included = if plain.resolves(1) { Included::of(others.chain(data.each())) } else { Included::default() };
+    let start = out.len();
+    each(data, false, out, |one, out| {
+        if out.len() - start > plain.spread() {
+            return Err(spread(plain));
+        }
+        item(plain, one, &included, out)
+    })
+}
+
+fn foreign() -> Error {
+    Error::new(Kind::Unusable, "this is no document of JSON:API: it has neither `data` nor `type`")
+}
+
+/// Why no more items are resolved.
+pub(super) fn spread(plain: &Plain) -> Error {
+    let detail = format!("with their parts, the items are larger than {} bytes; nest less by `depth`", plain.spread());
+    Error::new(Kind::Oversized, detail)
+}
+
+/// Whether a resource names others, so that it needs what is included.
+pub(super) fn names_others(resource: &Raw) -> bool {
+    let related = Part::of(resource).field("relationships");
+    related.into_iter().flat_map(Part::fields).any(|(_, one)| one.field("data").is_some_and(|data| !is_empty(data)))
+}
+
+fn is_empty(data: Part<'_>) -> bool {
+    data.is_list() && data.items().next().is_none()
+}
+
+/// Writes a resource of the document.
+pub(super) fn item<'a>(plain: &Plain, part: Part<'a>, included: &Included<'a>, out: &mut Vec<u8>) -> Result<(), Error> {
+    if !part.is_object() {
+        out.extend_from_slice(part.bytes());
+        return Ok(());
+    }
+    if part.field("type").is_none() {
+        return Err(foreign());
+    }
+    resource(plain, part, &mut Way { included, trail: Vec::new(), start: out.len() }, out)
+}
+
+fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    offload::hold(64);
+    plain.check_size(out.len() - way.start)?;
+    let mut object = Object::default();
+    let attributes = part.field("attributes");
+    let relationships = part.field("relationships");
+    // What a step has put into the resource stands for what it names.
+    let is_put = |name: &str| !MEMBERS.contains(&name) && part.fields().any(|(member, _)| member == name);
+    let is_attribute = |name: &str| attributes.is_some_and(|attributes| attributes.field(name).is_some());
+    for name in ["type", "id"] {
+        if let Some(value) = part.field(name) {
+            object.name(name, out);
+            out.extend_from_slice(value.bytes());
+        }
+    }
+    if let Some(attributes) = attributes {
+        object.splice(attributes, out);
+    }
+    let level = way.trail.len() + 1;
+    way.trail.push(key(part).unwrap_or_default());
+    let mut links = Links::default();
+    for (name, address) in part.field("links").into_iter().flat_map(Part::fields) {
+        links.add(name, href(address));
+    }
+    for (name, relationship) in relationships.into_iter().flat_map(Part::fields) {
+        let related = relationship.field("links").and_then(|links| links.field("related"));
+        if let Some(address) = related {
+            links.add(name.clone(), href(address));
+        }
+        let linkage = relationship.fields().find(|(member, _)| member == "data").map(|(_, linkage)| linkage);
+        let Some(linkage) = linkage.filter(|_| !is_attribute(&name) && !is_put(&name)) else { continue };
+        object.name(&name, out);
+        each(linkage, false, out, |identifier, out| named(plain, identifier, level, way, out))?;
+    }
+    let related = |name: &str| relationships.is_some_and(|related| related.field(name).is_some());
+    for (name, value) in part.fields().filter(|(name, _)| !MEMBERS.contains(&&**name)) {
+        if !is_attribute(&name) {
+            object.name(&name, out);
+            put(plain, value, out)?;
+        }
+    }
+    way.trail.pop();
+    object.links(plain, &links, |name| is_attribute(name) || related(name), out);
+    object.end(out);
+    Ok(())
+}
+
+/// A link is its address, or an object that has it.
+fn href(link: Part<'_>) -> Part<'_> {
+    link.field("href").filter(|_| link.is_object()).unwrap_or(link)
+}
+
+/// The resource that an identifier names; the identifier where it is not included, or stands on the way to itself.
+fn named<'a>(
+    plain: &Plain,
+    identifier: Part<'a>,
+    level: usize,
+    way: &mut Way<'a, '_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let found = key(identifier).filter(|key| plain.resolves(level) && !way.trail.contains(key));
+    match found.and_then(|key| way.included.0.get(&key).copied()) {
+        Some(found) => resource(plain, found, way, out),
+        None if identifier.is_object() => {
+            let mut object = Object::default();
+            for (name, value) in identifier.fields().filter(|(name, _)| name != "meta") {
+                object.name(&name, out);
+                out.extend_from_slice(value.bytes());
+            }
+            object.end(out);
+            Ok(())
+        }
+        None => {
+            out.extend_from_slice(identifier.bytes());
+            Ok(())
+        }
+    }
+}
+
+/// Writes a value that a step has put into an item: a document, or anything else.
+fn put(plain: &Plain, value: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let member = |name: &str| matches!(name, "data" | "included" | "links" | "meta" | "jsonapi");
+    let typed = |data: Part<'_>| data.each().next().is_none_or(|one| one.is_null() || one.field("type").is_some());
+    let is_document = |part: Part<'_>| {
+        let mut data = part.fields().filter(|(name, _)| name == "data").map(|(_, data)| data);
+        data.next().is_some_and(typed) && part.fields().all(|(name, _)| member(&name))
+    };
+    match value.is_list() {
+        true => list(value.items(), out, |one, out| put(plain, one, out)),
+        false if is_document(value) => document(plain, value, out),
+        false => {
+            out.extend_from_slice(value.bytes());
+            Ok(())
+        }
+    }
+}
