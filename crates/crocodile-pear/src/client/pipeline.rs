@@ -275,7 +275,6 @@ impl Pipeline {
     /// # articles.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn plain(self, format: PlainFormat) -> Self {
         self.step(Plain::of(format))
     }

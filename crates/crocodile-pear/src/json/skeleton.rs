@@ -210,7 +210,7 @@ impl Skeleton {
                     match take(self.key.as_deref(), byte) {
                         Take::Open if matches!(byte, b'{' | b'[') => return self.enter(byte).map(Some),
                         Take::Skip => {
-                            let kind = TokenKind::Skipped(Box::new(Checker::new()));
+                            let kind = TokenKind::Skipped(Box::default());
                             self.token = Some(Token { scan: Scan::of(byte), kind });
                         }
                         Take::Open | Take::Whole => {

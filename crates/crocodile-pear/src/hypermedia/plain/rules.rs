@@ -104,7 +104,7 @@ impl Format {
         let part = if whole.is_list() { whole.items().next()? } else { whole };
         let has = |name: &str| part.field(name).is_some();
         let is = |name: &str, fits: fn(Part<'_>) -> bool| part.field(name).is_some_and(fits);
-        let is_object = |name: &str| is(name, |part| part.is_object());
+        let is_object = |name: &str| part.field(name).is_some_and(Part::is_object);
         if is_object("_links") || is_object("_embedded") {
             return Some(Format::Hal);
         }
