@@ -46,6 +46,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Oauth2Spec", "OAuth 2.0"),
     ("XmlSpec", "XML"),
     ("CsvSpec", "CSV"),
+    ("AsParts", "Keys of a followed answer"),
     ("PublicSpec", "Links in bodies"),
     ("CachingSpec", "Cache"),
     ("PrivateSpec", "Private answers"),
