@@ -90,7 +90,7 @@ fn page(ids: std::ops::RangeInclusive<usize>, links: &str, number: u32) -> Strin
     )
 }
 
-/// What a search finds. Like Spring HATEOAS, it leaves `_embedded` out where it is nothing.
+/// The orders that a search finds. Like Spring HATEOAS, it leaves `_embedded` out where there are none.
 fn found(ids: impl Iterator<Item = usize>) -> String {
     let orders: Vec<String> = ids.map(order).collect();
     let links = r#""_links":{"self":{"href":"{base}/hal/orders/search/findByState"}}"#;
