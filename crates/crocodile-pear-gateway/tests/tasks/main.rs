@@ -2,6 +2,9 @@
 //! REST, Spring HATEOAS, Django REST framework, json-server, SAP CAP, spyne, moto, feeds, GraphQL servers, language models.
 //! `cargo test --test tasks -- --nocapture table` prints how many lines each takes.
 
+// The table of lines is for a reader of the test.
+#![allow(clippy::print_stdout)]
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
