@@ -45,6 +45,12 @@ impl Default for Inner {
 
 impl Body {
     /// A body without bytes.
+    ///
+    /// ```
+    /// use crocodile_pear::Body;
+    ///
+    /// assert_eq!(Body::empty().as_bytes().map(|bytes| bytes.len()), Some(0));
+    /// ```
     pub fn empty() -> Self {
         Body::default()
     }

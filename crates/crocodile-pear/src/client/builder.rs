@@ -48,6 +48,18 @@ use crate::upstream::program::{Program, Transport, Via};
 /// # drop(client);
 /// # Ok::<(), Error>(())
 /// ```
+///
+/// ```
+/// use crocodile_pear::Client;
+///
+/// let client = Client::builder()
+///     .via("report")
+///     .resolver(["127.0.0.1:53".parse()?])
+///     .cache(16 << 20)
+///     .build()?;
+/// # drop(client);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 #[must_use = "`build` makes the client"]
 pub struct ClientBuilder {

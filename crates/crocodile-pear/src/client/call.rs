@@ -253,6 +253,27 @@ impl Call {
     }
 
     /// The answer with its head and its whole body, whatever its status.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), crocodile_pear::Error> {
+    /// use std::time::Duration;
+    /// use crocodile_pear::Client;
+    /// use http::HeaderMap;
+    ///
+    /// let answer = Client::new()
+    ///     .get("http://127.0.0.1:9000/users/api/users/7")
+    ///     .headers(HeaderMap::new())
+    ///     .bearer("token")
+    ///     .first_byte_timeout(Duration::from_secs(1))
+    ///     .idle_timeout(Duration::from_secs(5))
+    ///     .max_body(1 << 20)
+    ///     .whole()
+    ///     .await?;
+    /// println!("{}: {} bytes", answer.status(), answer.body().len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn whole(self) -> One<Response<Bytes>> {
         let most = self.most;
         self.one(async move |answer| collect(answer, most).await)

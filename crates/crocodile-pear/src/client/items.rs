@@ -228,6 +228,25 @@ impl<T: Send + 'static> Items<T> {
     }
 
     /// Keeps the first so many, and starts nothing for the others.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), crocodile_pear::Error> {
+    /// use crocodile_pear::Client;
+    ///
+    /// let client = Client::new();
+    /// let numbers = || client.items(0..100u32).take(2);
+    /// let json = numbers().try_into_json().await?;
+    /// assert_eq!(json.into_body().bytes_within(100).await?, "[0,1]");
+    /// let lines = numbers().try_into_ndjson().await?;
+    /// assert_eq!(lines.into_body().text().await?, "0\n1\n");
+    /// let events = numbers().into_events().await;
+    /// assert_eq!(events.into_body().text().await?, "data: 0\n\ndata: 1\n\n");
+    /// let events = numbers().try_into_events().await?;
+    /// assert_eq!(events.status(), 200);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take(self, most: usize) -> Self {
         self.change(move |flow, order| Flow::stream(settle(flow, order).take(most), 1))
     }

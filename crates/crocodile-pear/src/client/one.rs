@@ -67,6 +67,22 @@ impl<T: Send + 'static> One<T> {
     }
 
     /// The value of a future, to stand beside calls.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), crocodile_pear::Error> {
+    /// use std::time::Duration;
+    /// use crocodile_pear::{Error, One};
+    ///
+    /// let late = One::from_future(async {
+    ///     std::future::pending::<()>().await;
+    ///     Ok::<u32, Error>(1)
+    /// });
+    /// let value = late.within(Duration::from_millis(1)).or_else(|_| Ok::<u32, Error>(2)).await?;
+    /// assert_eq!(value, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_future<E: Into<BoxError> + 'static>(
         future: impl Future<Output = Result<T, E>> + Send + 'static,
     ) -> Self {

@@ -120,6 +120,16 @@ pub trait Source: Send + 'static {
 }
 
 /// The context of a step or a source.
+///
+/// ```
+/// use crocodile_pear::Cx;
+///
+/// /// The number of an item, and the tenant for whom the program runs the pipeline.
+/// fn describe(cx: &Cx) -> String {
+///     let tenant: Option<&String> = cx.extensions().get();
+///     format!("item {} for {tenant:?}", cx.id().index)
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cx {
     client: Client,

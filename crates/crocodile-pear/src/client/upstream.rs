@@ -28,6 +28,30 @@ use crate::upstream::UpstreamSpec;
 /// # drop(client);
 /// # Ok::<(), crocodile_pear::Error>(())
 /// ```
+///
+/// Each setting of the configuration has a method, or goes by its name:
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use crocodile_pear::{Client, Upstream};
+/// use serde_json::json;
+///
+/// let shop = Upstream::servers(["https://127.0.0.1:9001/shop", "https://127.0.0.1:9002/shop"])
+///     .connect_timeout(Duration::from_secs(1))
+///     .first_byte_timeout(Duration::from_secs(2))
+///     .idle_timeout(Duration::from_secs(10))
+///     .keep(Duration::from_secs(60))
+///     .breaker(5)
+///     .cache_for(Duration::from_secs(30))
+///     .tls_ca(std::fs::read("ca.pem")?)
+///     .tls_certificate(std::fs::read("client.pem")?, std::fs::read("client.key")?)
+///     .http2()
+///     .set("balance", json!({"by": "round_robin"}));
+/// let app = Upstream::at("http://localhost/").unix_socket("/run/app.sock").http1().cache();
+/// let client = Client::builder().upstream("shop", shop).upstream("app", app).build()?;
+/// # drop(client);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Upstream {

@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep};
 
 /// A timer that fires this much too late shows that the process did not run meanwhile: it was stopped, or its machine was.
@@ -15,31 +16,38 @@ const GRACE: Duration = Duration::from_millis(25);
 
 /// A timer, made at the first wait. Setting it anew costs less than making another.
 #[derive(Debug, Default)]
-pub struct Alarm {
-    timer: Option<Pin<Box<Sleep>>>,
-    /// Whether the timer has fired too late, and fires once more after the grace.
-    late: bool,
+pub struct Alarm(Option<Pin<Box<Timer>>>);
+
+pin_project! {
+    #[derive(Debug)]
+    struct Timer {
+        #[pin]
+        sleep: Sleep,
+        // Whether it has fired too late, and fires once more after the grace. It stands here so that a waiting call stays small.
+        late: bool,
+    }
 }
 
 impl Alarm {
     /// Waits for a moment. A timer that fires early is set again then; after one that fires much too late, the runtime
     /// looks at its sockets first.
     pub fn poll(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-        if self.late && timer.deadline() < due {
-            self.late = false;
+        let begin = || Box::pin(Timer { sleep: tokio::time::sleep_until(due), late: false });
+        let mut timer = self.0.get_or_insert_with(begin).as_mut().project();
+        if *timer.late && timer.sleep.deadline() < due {
+            *timer.late = false;
         }
-        if !self.late && timer.deadline() > due {
-            timer.as_mut().reset(due);
+        if !*timer.late && timer.sleep.deadline() > due {
+            timer.sleep.as_mut().reset(due);
         }
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() < due {
-                timer.as_mut().reset(due);
-            } else if !self.late && due.elapsed() > LATE {
-                self.late = true;
-                timer.as_mut().reset(Instant::now() + GRACE);
+        while timer.sleep.as_mut().poll(cx).is_ready() {
+            if timer.sleep.deadline() < due {
+                timer.sleep.as_mut().reset(due);
+            } else if !*timer.late && due.elapsed() > LATE {
+                *timer.late = true;
+                timer.sleep.as_mut().reset(Instant::now() + GRACE);
             } else {
-                self.late = false;
+                *timer.late = false;
                 return Poll::Ready(());
             }
         }
@@ -48,9 +56,11 @@ impl Alarm {
 
     /// Takes over the timer of another one, unless it has its own.
     pub fn take_from(&mut self, other: &mut Alarm) {
-        if self.timer.is_none() {
-            self.timer = other.timer.take();
-            self.late = false;
+        if self.0.is_none() {
+            self.0 = other.0.take();
+            if let Some(timer) = &mut self.0 {
+                *timer.as_mut().project().late = false;
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ mod answer;
 mod cache;
 mod call;
 mod document;
+mod file;
 mod files;
 mod known;
 mod ledger;
@@ -22,13 +23,14 @@ mod piece;
 mod regex;
 mod scope;
 mod server;
+mod servers;
 mod settings;
 mod upstreams;
 mod variable;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crocodile_pear::config::problem::{Problems, Span};
 
@@ -36,75 +38,13 @@ use super::outcome::{Imported, Unreadable};
 use super::report::Report;
 use super::yaml::{Map, Yaml};
 use document::Hosted;
+use file::File;
 use ledger::Ledger;
 use listen::Found;
-use location::Location;
 use parse::Directive;
 use scope::Scope;
 use server::Server;
-use upstreams::Upstreams;
 use variable::Maps;
-
-/// A file of nginx while it is imported.
-struct File<'a> {
-    ledger: &'a Ledger,
-    /// The directives of `http`.
-    http: Scope<'a>,
-    /// The `upstream` blocks by name.
-    blocks: HashMap<String, &'a Directive>,
-    maps: &'a Maps<'a>,
-    /// `limit_req_zone`, `limit_conn_zone` and `log_format` by name.
-    requests: HashMap<String, &'a Directive>,
-    connections: HashMap<String, &'a Directive>,
-    formats: HashMap<String, &'a Directive>,
-    /// Whether endings of files have content types.
-    has_types: bool,
-    /// The folder of the main file, and that of the configuration that is written.
-    main: PathBuf,
-    output: PathBuf,
-    upstreams: RefCell<Upstreams>,
-    /// The locations of the server that is being read.
-    locations: RefCell<Vec<Location<'a>>>,
-    told_open: Cell<bool>,
-    /// How many endpoints use a zone, by the number of its directive.
-    counted: RefCell<HashMap<usize, usize>>,
-}
-
-impl<'a> File<'a> {
-    /// Where a file is that the input names.
-    fn real(&self, written: &str) -> PathBuf {
-        self.main.join(written)
-    }
-
-    /// The path of a file as the configuration names it: relative to its own folder.
-    fn path(&self, written: &str) -> String {
-        if written.starts_with('/') {
-            return written.to_owned();
-        }
-        let folder = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        if folder(&self.main) == folder(&self.output) {
-            return written.to_owned();
-        }
-        folder(&self.real(written)).display().to_string()
-    }
-
-    /// The location with a call that answers a subrequest.
-    fn internal(&self, uri: &str) -> Option<(&'a Directive, Scope<'a>)> {
-        let locations = self.locations.borrow();
-        let found = location::find(&locations, uri, true)?;
-        let has_call = found.scope.own().iter().any(|directive| directive.name == "proxy_pass");
-        has_call.then(|| (found.directive, found.scope.clone()))
-    }
-
-    /// Whether requests are not logged where others are.
-    fn is_silent(&self, scope: &Scope<'_>) -> bool {
-        let Some(directive) = scope.own().iter().find(|directive| directive.name == "access_log") else { return false };
-        if directive.is("off") {
-            self.ledger.import(directive);
-        }
-        directive.is("off")
-    }
-}
 
 /// Imports a file; `output` is the folder of the configuration.
 ///

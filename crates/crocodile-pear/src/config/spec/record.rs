@@ -619,7 +619,7 @@ mod tests {
         assert_eq!(fields["inner"], json!({"$ref": "#/$defs/Call"}));
         assert_eq!(
             schema["$defs"]["Order"]["anyOf"][0]["oneOf"][1],
-            json!({"const": "request", "description": "As asked for."})
+            json!({"const": "request", "description": "Items in the order of their requests."})
         );
     }
 }

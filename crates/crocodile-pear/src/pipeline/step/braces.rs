@@ -20,7 +20,7 @@ impl Compile<'_> {
         };
         let (mut sound, mut in_path) = (true, kind == TemplateKind::Target);
         for (at, piece) in &pieces {
-            sound &= self.check_piece(written, *at, piece, in_path);
+            sound &= self.check_piece(written, *at, piece, kind, in_path);
             if let Piece::Text(text) = piece {
                 sound &= kind == TemplateKind::Field || self.check_target(written, *at, text, in_path);
                 in_path &= !text.contains('?');
@@ -46,21 +46,29 @@ impl Compile<'_> {
         self.known.route.params.iter().any(|known| known == name)
     }
 
-    fn check_piece(&mut self, written: &Located<String>, at: usize, piece: &Piece<'_>, in_path: bool) -> bool {
+    fn check_piece(
+        &mut self,
+        written: &Located<String>,
+        at: usize,
+        piece: &Piece<'_>,
+        kind: TemplateKind,
+        in_path: bool,
+    ) -> bool {
         let (name, message, remedy) = match piece {
             Piece::Param(_) | Piece::Rest(_) if self.known.route.unread => return false,
             Piece::Jq(source) if doubled(source).is_some() => {
                 let inner = doubled(source).unwrap_or_default();
                 (source, "this is an object, and a URL takes a text".to_owned(), format!("write `{{{inner}}}`"))
             }
-            Piece::Jq(source) if OBJECTS.contains(&source.trim()) => {
+            // Outside of URLs an object may be wanted: as JSON, in the format of a log.
+            Piece::Jq(source) if kind == TemplateKind::Target && OBJECTS.contains(&source.trim()) => {
                 let remedy = match source.trim() {
                     "$query" => {
                         "write `?*` at the end of the path for the client's query, or `{$query.NAME}`".to_owned()
                     }
                     object => format!("name a field, as in `{{{object}.NAME}}`"),
                 };
-                (source, "this is an object, and a URL or a header takes a text".to_owned(), remedy)
+                (source, "this is an object, and a URL takes a text".to_owned(), remedy)
             }
             Piece::Rest(name) if self.is_param(name) && self.known.route.rest != Some(name) => (
                 name,

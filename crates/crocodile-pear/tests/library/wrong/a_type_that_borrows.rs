@@ -1,4 +1,4 @@
-// says: implementation of `Deserialize` is not general enough
+// says: Deserialize
 #![allow(unused_imports, unused_variables, dead_code)]
 use crocodile_pear::{Client, Error, One, Step};
 

@@ -3,10 +3,11 @@
 use std::fs;
 
 use super::super::yaml::{Map, Yaml};
+use super::call;
+use super::file::File;
 use super::piece::Piece;
 use super::scope::Scope;
 use super::variable::Names;
-use super::{File, call};
 
 /// Adds the settings of who may call.
 pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>, map: &mut Map) {

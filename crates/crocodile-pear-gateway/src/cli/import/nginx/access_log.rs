@@ -2,7 +2,7 @@
 
 use super::super::krakend::jq;
 use super::super::yaml::{Map, Yaml};
-use super::File;
+use super::file::File;
 use super::parse::Directive;
 use super::scope::Scope;
 

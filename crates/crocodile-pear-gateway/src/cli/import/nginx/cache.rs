@@ -1,9 +1,10 @@
 //! `proxy_cache` and what belongs to it: the `cache` of an upstream.
 
 use super::super::yaml::{Map, Yaml};
+use super::file::File;
 use super::scope::Scope;
 use super::variable::{self, Names};
-use super::{File, measure, piece};
+use super::{measure, piece};
 use crate::cli::import::krakend::span;
 
 /// How long nginx keeps an answer that nobody asks for.

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::super::yaml::{Map, Yaml};
+use super::file::File;
 use super::parse::Directive;
 use super::piece::{self, Piece};
 use super::scope::Scope;
 use super::upstreams::{called, is_host};
 use super::variable::{self, Names};
-use super::{File, cache, measure, upstreams};
+use super::{cache, measure, servers};
 use crate::cli::import::krakend::span;
 
 /// nginx's own default for the pauses of an upstream.
@@ -157,7 +158,7 @@ fn body(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>) -> Option<String>
 /// Where the upstream is.
 fn place(file: &File<'_>, pass: &Directive, scheme: &str, authority: &str) -> Option<Map> {
     if let Some(block) = file.blocks.get(authority) {
-        let place = upstreams::block(file, block, scheme);
+        let place = servers::read(file, block, scheme);
         if place.is_none() {
             file.ledger.report(pass, format!("the upstream `{authority}` has no server that is imported"), "");
         }

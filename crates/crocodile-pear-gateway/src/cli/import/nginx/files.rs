@@ -1,8 +1,8 @@
 //! `root`, `alias`, `try_files` and `index`: files.
 
 use super::super::yaml::{Map, Yaml};
-use super::File;
 use super::call::Call;
+use super::file::File;
 use super::regex::Route;
 use super::scope::Scope;
 use super::server::Endpoint;

@@ -1,7 +1,7 @@
 //! `listen`, `server_name` and TLS: the listeners, and which server is for which hosts.
 
 use super::super::yaml::{Map, Yaml};
-use super::File;
+use super::file::File;
 use super::parse::Directive;
 use super::scope::Scope;
 use super::upstreams::is_host;

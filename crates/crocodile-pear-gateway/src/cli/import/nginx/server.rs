@@ -4,6 +4,7 @@ use super::super::krakend::jq;
 use super::super::yaml::{Map, Yaml};
 use super::answer::{self, Rewritten, Seen};
 use super::call::{self, Path};
+use super::file::File;
 use super::location::{self, Kind, Location};
 use super::parse::Directive;
 use super::piece::{self, Piece, REST};
@@ -11,7 +12,7 @@ use super::regex::{self, Route};
 use super::scope::Scope;
 use super::settings::{self, Phase};
 use super::variable::Names;
-use super::{File, access, files};
+use super::{access, files};
 
 /// An endpoint.
 #[derive(Clone, Debug)]

@@ -1,11 +1,12 @@
 //! The settings of a location beside its content: who may call, how often, and the header fields of answers.
 
 use super::super::yaml::{Map, Yaml};
+use super::file::File;
 use super::parse::Directive;
 use super::piece::{self, Piece};
 use super::scope::Scope;
 use super::variable::Names;
-use super::{File, access, measure};
+use super::{access, measure};
 use crate::cli::import::krakend::span;
 
 /// The phase in which a location answers. Answers of `return` come before any check of the client.
