@@ -10,6 +10,7 @@ mod answer;
 mod cache;
 mod call;
 mod document;
+mod endpoint;
 mod file;
 mod files;
 mod known;

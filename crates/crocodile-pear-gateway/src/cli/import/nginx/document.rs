@@ -2,7 +2,7 @@
 //! group.
 
 use super::super::yaml::{Map, Yaml};
-use super::server::Endpoint;
+use super::endpoint::Endpoint;
 use super::settings::Phase;
 use super::upstreams::called;
 

@@ -2,10 +2,10 @@
 
 use super::super::yaml::{Map, Yaml};
 use super::call::Call;
+use super::endpoint::Endpoint;
 use super::file::File;
 use super::regex::Route;
 use super::scope::Scope;
-use super::server::Endpoint;
 
 /// Adds files to an endpoint. Whether there are any, or an answer in their place.
 pub fn read(

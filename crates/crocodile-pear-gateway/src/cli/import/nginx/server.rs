@@ -4,6 +4,7 @@ use super::super::krakend::jq;
 use super::super::yaml::{Map, Yaml};
 use super::answer::{self, Rewritten, Seen};
 use super::call::{self, Path};
+use super::endpoint::Endpoint;
 use super::file::File;
 use super::location::{self, Kind, Location};
 use super::parse::Directive;
@@ -13,20 +14,6 @@ use super::scope::Scope;
 use super::settings::{self, Phase};
 use super::variable::Names;
 use super::{access, files};
-
-/// An endpoint.
-#[derive(Clone, Debug)]
-pub struct Endpoint {
-    /// `/api/{*path}`, or `GET /api`.
-    pub name: String,
-    pub settings: Map,
-    /// A call in the short form, a pipeline, or none.
-    pub body: Option<Yaml>,
-    pub phase: Phase,
-    /// Whether its requests are not logged.
-    pub is_silent: bool,
-    pub comment: Option<String>,
-}
 
 /// A server, with what it knows for its variables.
 pub struct Server<'a> {
