@@ -1007,8 +1007,11 @@ impl Endpoint {
         let whole = format!("read whole, up to {} bytes", self.rest.max_body);
         let streams = taken.streams.iter().map(|name| format!("a stream to `{name}`"));
         let copies = taken.copies.iter().map(|name| format!("a copy to `{name}`"));
-        let places: Vec<String> =
-            streams.chain(copies).chain(plan.reads_body().then(|| "`$body`".to_owned())).collect();
+        let read = plan.reads_body().then(|| match plan.needs_value() {
+            true => "`$body` (415 if it is no text)".to_owned(),
+            false => "`$body`".to_owned(),
+        });
+        let places: Vec<String> = streams.chain(copies).chain(read).collect();
         Some(match (places.is_empty(), plan.reads_body() || !taken.copies.is_empty()) {
             (true, _) if plan.refuses_body() => "refused with 413, because no call takes it".to_owned(),
             (true, _) => "ignored".to_owned(),

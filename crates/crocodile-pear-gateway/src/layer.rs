@@ -18,7 +18,7 @@ use crocodile_pear::jq::Filter;
 use crocodile_pear::message::body::Body;
 use crocodile_pear::pipeline::plan::Plan;
 use crocodile_pear::pipeline::step::{self, ByName, Known, KnownRoute};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::request::context::{Scope, undotted};
 use crocodile_pear::template::{self, Piece, Template, TemplateKind};
 use crocodile_pear::upstream::{Resolver, Upstream, UpstreamEnvironment};
 use futures_util::future::BoxFuture;
@@ -400,7 +400,7 @@ impl Compile<'_> {
 fn of_request(written: &Expression, filter: Option<Filter>, cx: &mut step::Compile<'_>) -> Option<Filter> {
     let filter = filter?;
     if filter.reads_item() {
-        return no_item(written.0.at(0, written.0.value.len()), cx);
+        return no_item(&written.0, cx);
     }
     Some(filter)
 }
@@ -409,13 +409,16 @@ fn of_request(written: &Expression, filter: Option<Filter>, cx: &mut step::Compi
 fn texts_of_request(written: &Located<String>, kind: TemplateKind, cx: &mut step::Compile<'_>) -> Option<Template> {
     let template = cx.template(written, kind)?;
     if template.filters().any(Filter::reads_item) {
-        return no_item(written.at(0, written.value.len()), cx);
+        return no_item(written, cx);
     }
     Some(template)
 }
 
-fn no_item<T>(place: Span, cx: &mut step::Compile<'_>) -> Option<T> {
-    let remedy = "begin with a variable: `$headers`, `$query`, `$path`, `$cookies`, `$claims` or `$client`";
+fn no_item<T>(written: &Located<String>, cx: &mut step::Compile<'_>) -> Option<T> {
+    let variables =
+        "begin with a variable: `$method`, `$host`, `$headers`, `$query`, `$path`, `$cookies`, `$claims` or `$client`";
+    let remedy = undotted(&written.value).unwrap_or_else(|| variables.to_owned());
+    let place = written.at(0, written.value.len());
     cx.problems.error(place, "`.` is always null here: this sees the client's request", remedy)
 }
 

@@ -100,6 +100,8 @@ pub enum Kind {
     BadRequest,
     /// The client accepts none of the available formats.
     NotAcceptable,
+    /// The client's body is no value, where an expression needs one.
+    UnsupportedBody,
     /// The client's body is larger than the configured bound.
     BodyTooLarge,
     /// The client did not send its body in time.
@@ -179,9 +181,8 @@ impl Kind {
     /// Whose fault it was.
     pub fn fault(self) -> Fault {
         match self {
-            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody | Kind::Refused(_) => {
-                Fault::Client
-            }
+            Kind::BadRequest | Kind::NotAcceptable | Kind::UnsupportedBody => Fault::Client,
+            Kind::BodyTooLarge | Kind::SlowBody | Kind::Refused(_) => Fault::Client,
             Kind::Rejected(status) if status.is_client_error() => Fault::Client,
             Kind::Loop | Kind::Internal | Kind::Overloaded | Kind::Rejected(_) => Fault::Gateway,
             Kind::InvalidCall | Kind::Closure | Kind::Panic | Kind::Cancelled => Fault::Gateway,
@@ -206,6 +207,7 @@ impl Kind {
         match self {
             Kind::BadRequest => StatusCode::BAD_REQUEST,
             Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+            Kind::UnsupportedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Kind::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Kind::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Kind::Refused(status) | Kind::Rejected(status) => status,
@@ -237,7 +239,8 @@ impl Kind {
             Kind::Unusable | Kind::Expression | Kind::Missing | Kind::Refused(_) | Kind::Rejected(_) => {
                 return None;
             }
-            Kind::BadRequest | Kind::NotAcceptable | Kind::BodyTooLarge | Kind::SlowBody => return None,
+            Kind::BadRequest | Kind::NotAcceptable | Kind::UnsupportedBody => return None,
+            Kind::BodyTooLarge | Kind::SlowBody => return None,
         })
     }
 
@@ -246,6 +249,7 @@ impl Kind {
         match self {
             Kind::BadRequest => "bad-request",
             Kind::NotAcceptable => "not-acceptable",
+            Kind::UnsupportedBody => "unsupported-body",
             Kind::BodyTooLarge => "body-too-large",
             Kind::SlowBody => "slow-body",
             Kind::Unreachable => "unreachable",
@@ -273,9 +277,10 @@ impl Kind {
 
     /// The kind that a problem document names; the statuses are its own and the upstream's.
     fn read(name: &str, status: StatusCode, answered: Option<StatusCode>) -> Option<Self> {
-        const PLAIN: [Kind; 22] = [
+        const PLAIN: [Kind; 23] = [
             Kind::BadRequest,
             Kind::NotAcceptable,
+            Kind::UnsupportedBody,
             Kind::BodyTooLarge,
             Kind::SlowBody,
             Kind::Unreachable,

@@ -69,6 +69,43 @@ pub fn is_json_type(headers: &HeaderMap) -> bool {
     by_type(media(headers)) == Declared::Json
 }
 
+/// How a body of a client can be used: as a value, or as its bytes alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// The type is that of a text, or of a format that is read.
+    Value,
+    /// The bytes are a text, but of a type that is not read: an image, an archive, a multipart form.
+    Text,
+    /// The bytes are no text either.
+    Bytes,
+}
+
+/// How these bytes, uncompressed, can be used.
+pub fn readable(headers: &HeaderMap, bytes: &Bytes) -> Readable {
+    let media = media(headers);
+    if by_type(media) != Declared::Other {
+        return Readable::Value;
+    }
+    let text = charset::any(&headers.clone().into(), bytes).is_ok() && std::str::from_utf8(bytes).is_ok();
+    let kind = media.and_then(|media| media.get(..5)).unwrap_or_default();
+    match kind.eq_ignore_ascii_case(b"text/") {
+        // A text in a character set that its type names.
+        true if text || charset::named(&headers.clone().into()).is_some() => Readable::Value,
+        false if text => Readable::Text,
+        _ => Readable::Bytes,
+    }
+}
+
+/// Whether a body of this type is made from a value, so that it cannot be bytes that were not made for it.
+pub fn is_made(media: &[u8]) -> bool {
+    typed::is_multipart(media) || !matches!(by_type(Some(media)), Declared::Other | Declared::Nothing)
+}
+
+/// Whether a body of this type is a form of several parts.
+pub fn is_parts(media: &[u8]) -> bool {
+    typed::is_multipart(media)
+}
+
 /// Whether these header fields say that a body is a form.
 pub fn is_form(headers: &HeaderMap) -> bool {
     by_type(media(headers)) == Declared::Form

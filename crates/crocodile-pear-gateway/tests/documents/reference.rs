@@ -86,9 +86,10 @@ const SECTIONS: &[(&str, &str)] = &[
     ("Upgrade", "Upgrade"),
 ];
 
-const KINDS: [Kind; 24] = [
+const KINDS: [Kind; 25] = [
     Kind::BadRequest,
     Kind::NotAcceptable,
+    Kind::UnsupportedBody,
     Kind::BodyTooLarge,
     Kind::SlowBody,
     Kind::Unreachable,

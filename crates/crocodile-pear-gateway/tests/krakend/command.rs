@@ -78,6 +78,32 @@ fn what_is_not_imported_gives_3_and_has_its_place() {
 }
 
 #[test]
+fn what_is_said_of_many_endpoints_is_one_warning() {
+    let folder = folder("folded");
+    let endpoint = |at: usize| {
+        format!(
+            r#"{{"endpoint": "/{at}", "input_headers": ["*"], "backend": [{{"host": ["http://127.0.0.1:1"], "url_pattern": "/"}}]}}"#
+        )
+    };
+    let endpoints: Vec<String> = (0..144).map(endpoint).collect();
+    fs::write(
+        folder.join("krakend.json"),
+        format!("{{\"version\": 3, \"endpoints\": [\n{}\n]}}", endpoints.join(",\n")),
+    )
+    .unwrap();
+    let output = import(&folder, &["krakend.json", "-o", "out.yaml"]);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(said.matches("passes on everything").count(), 1, "{said}");
+    for place in ["krakend.json:2:", "(also at 3:", ", 5:", " and at 140 more places)"] {
+        assert!(said.contains(place), "{place}: {said}");
+    }
+    // Programs have each.
+    let report: Value = serde_json::from_slice(&import(&folder, &["krakend.json", "--json"]).stdout).unwrap();
+    let remarked = report["settings"].as_array().unwrap().iter().filter(|setting| setting["state"] == "remarked");
+    assert_eq!(remarked.count(), 144);
+}
+
+#[test]
 fn what_cannot_be_read_gives_1_and_nothing_is_written() {
     let folder = folder("unreadable");
     let long = format!("{{\"version\": 3, \"name\": \"{}\"", "x".repeat(50 << 20));

@@ -11,6 +11,7 @@
 
 mod client;
 mod server;
+mod unread;
 
 use std::cell::RefCell;
 use std::path::PathBuf;

@@ -42,6 +42,14 @@ pub fn settle(shape: &Shape, request: &str, theirs: &mut Served, ours: &mut Serv
         *theirs = ours.clone();
         return vec!["a path that no location takes gets 404; nginx asks for the server's password first"];
     }
+    if theirs.status == 404 && theirs.calls.is_empty() && matches!(ours.status, 401 | 403) {
+        *theirs = ours.clone();
+        return vec!["a path that no location takes meets the service and the access that all locations share"];
+    }
+    if shape.has("cache") && shape.has("fixed path of a variable") && ours.calls.is_empty() && theirs.calls.len() == 1 {
+        *theirs = ours.clone();
+        return vec!["a cached answer is kept for the call that was made; nginx keeps one for each `proxy_cache_key`"];
+    }
     let asks = shape.begins("service") || shape.has("user of the service");
     if let (true, Some(call), Some(own)) = (asks, theirs.calls.first_mut(), ours.calls.first_mut()) {
         call.fields.clear();

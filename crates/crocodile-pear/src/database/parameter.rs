@@ -85,6 +85,10 @@ fn convert(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<bool, Unfit>
 
 fn simple(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let shape = value::shape(value);
+    if let (Shape::Bytes(bytes), false) = (&shape, *kind == Type::BYTEA) {
+        let text = std::str::from_utf8(bytes).map_err(|_| unfit("be text"))?;
+        return simple(&value::string(text), kind, out);
+    }
     match *kind {
         Type::BOOL => match shape {
             Shape::Bool(truth) => out.extend_from_slice(if truth { b"t" } else { b"f" }),

@@ -62,9 +62,14 @@ pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(text.to_owned());
     }
+    Ok(data_url(headers, bytes))
+}
+
+/// Bytes as a `data:` URL (RFC 2397) of their content type.
+pub fn data_url(headers: &Fields, bytes: &Bytes) -> String {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/octet-stream");
     let media: String = media.chars().filter(|c| !c.is_whitespace()).collect();
-    Ok(format!("data:{media};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes)))
+    format!("data:{media};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
 fn wrong(set: &'static Encoding) -> Error {

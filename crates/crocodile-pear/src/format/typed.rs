@@ -44,7 +44,8 @@ pub fn write(value: &Value, content_type: Option<&[u8]>) -> Result<TypedBody, Er
     }
 }
 
-fn is_multipart(media: &[u8]) -> bool {
+/// Whether a body of this type is a form of several parts.
+pub(super) fn is_multipart(media: &[u8]) -> bool {
     media.get(..19).is_some_and(|start| start.eq_ignore_ascii_case(b"multipart/form-data"))
 }
 

@@ -114,10 +114,10 @@ fn describe(source: &str, wrong: &Wrong<'_>, known: &[&str]) -> Fault {
             let message = format!("`{name}` is not allowed: it reads the gateway's environment");
             fault(source, name, message, "write `${NAME}` where the configuration takes a value of the environment")
         }
-        Wrong::Variable(name) => {
+        Wrong::Variable(name) => nested(source, name, known).unwrap_or_else(|| {
             let message = format!("there is no variable `{name}` here");
             fault(source, name, message, variables(name.trim_start_matches('$'), known))
-        }
+        }),
         Wrong::Label(name) => fault(
             source,
             name,
@@ -135,11 +135,21 @@ fn describe(source: &str, wrong: &Wrong<'_>, known: &[&str]) -> Fault {
             fault(source, name, format!("there is no format `{name}`"), format!("there are {}", all.join(", ")))
         }
         Wrong::Function(name, arity) => match REFUSED.iter().find(|(refused, _)| refused == name) {
-            Some((_, why)) => fault(source, name, format!("`{name}` is not allowed: {why}"), "leave it out"),
+            Some((_, why)) => {
+                let remedy = environment(source, name).unwrap_or_else(|| "leave it out".to_owned());
+                fault(source, name, format!("`{name}` is not allowed: {why}"), remedy)
+            }
             None if *arity == 0 && known.contains(name) => variable(source, name),
-            None => function(source, name, *arity),
+            None => nested(source, name, known).unwrap_or_else(|| function(source, name, *arity)),
         },
     }
+}
+
+/// `env.TOKEN`, where the file itself may name a variable of the environment.
+fn environment(source: &str, name: &str) -> Option<String> {
+    let rest = source.get(offset(source, name)..)?.strip_prefix("env.").filter(|_| name == "env")?;
+    let variable = &rest[..rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len())];
+    (!variable.is_empty()).then(|| format!("write `${{{variable}}}`, which is replaced as the file is read"))
 }
 
 /// `query.page` where `$query.page` is meant.
@@ -147,6 +157,25 @@ fn variable(source: &str, name: &str) -> Fault {
     let rest = &source[offset(source, name)..];
     let meant = &rest[..reference(rest)];
     fault(source, name, format!("`{name}` is a variable"), format!("write `${meant}`"))
+}
+
+/// `$request.method` or `request.method` where `$method` is meant.
+fn nested(source: &str, name: &str, known: &[&str]) -> Option<Fault> {
+    let begin = offset(source, name);
+    let bare = name.trim_start_matches('$');
+    let rest = source.get(begin + name.len() - bare.len()..)?;
+    let whole = |other: &str| {
+        let next = rest.strip_prefix(other).map(|rest| rest.bytes().next());
+        next.is_some_and(|next| !next.is_some_and(|next| next.is_ascii_alphanumeric() || next == b'_'))
+    };
+    let (other, own) =
+        FOREIGN.iter().find(|(other, own)| other.contains('.') && known.contains(own) && whole(other))?;
+    let written = &source[begin..begin + name.len() - bare.len() + other.len()];
+    let message = match name == bare {
+        true => format!("there is no function `{name}`"),
+        false => format!("there is no variable `{name}` here"),
+    };
+    Some(fault(source, written, message, format!("write `${own}`")))
 }
 
 /// The length of a name with the fields that are taken of it: `query.page`, `headers["x-user"]`.
@@ -168,18 +197,34 @@ fn reference(text: &str) -> usize {
 }
 
 /// Variables of other products, and those of here.
-const FOREIGN: [(&str, &str); 13] = [
+const FOREIGN: [(&str, &str); 29] = [
     ("args", "query"),
     ("auth", "claims"),
     ("client_ip", "client.address"),
     ("cookie", "cookies"),
     ("header", "headers"),
-    ("host", "headers.host"),
+    ("hostname", "host"),
     ("http_host", "headers.host"),
+    ("http_method", "method"),
     ("ip", "client.address"),
     ("jwt", "claims"),
     ("params", "path"),
     ("query_string", "query"),
+    ("req.body", "body"),
+    ("req.cookies", "cookies"),
+    ("req.headers", "headers"),
+    ("req.host", "host"),
+    ("req.method", "method"),
+    ("req.params", "path"),
+    ("req.query", "query"),
+    ("request.body", "body"),
+    ("request.headers", "headers"),
+    ("request.host", "host"),
+    ("request.method", "method"),
+    ("request.query", "query"),
+    ("request_method", "method"),
+    ("server_name", "host"),
+    ("verb", "method"),
     ("remote_addr", "client.address"),
     ("token", "claims"),
 ];

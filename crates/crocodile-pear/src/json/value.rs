@@ -48,6 +48,11 @@ pub fn text(bytes: Bytes) -> Value {
     Val::utf8_str(bytes)
 }
 
+/// Bytes that need not be text.
+pub fn bytes(bytes: Bytes) -> Value {
+    Val::byte_str(bytes)
+}
+
 /// A list.
 pub fn list(items: Vec<Value>) -> Value {
     Val::Arr(Arc::new(items))

@@ -24,5 +24,5 @@ pub(crate) use self::source::AnswerSource;
 pub use self::sql::{Sql, StatementSpec};
 pub(crate) use self::statement::ReadyStatement;
 pub(crate) use self::upstream_call::{Calling, StepInput};
-pub(crate) use self::written::is_written;
 pub use self::written::{Batch, Request};
+pub(crate) use self::written::{is_body, is_written};

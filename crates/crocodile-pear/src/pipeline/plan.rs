@@ -39,6 +39,8 @@ pub struct Plan {
     steps: Vec<Box<dyn Step>>,
     shape: Shape,
     reads_body: bool,
+    /// Whether an expression makes something of the client's body, which then must be a value.
+    needs_value: bool,
     /// The parts of the client's request that its calls take.
     taken: TakenParts,
     /// The parts of the client's request that nothing takes.
@@ -138,6 +140,7 @@ impl Plan {
             uses: std::mem::take(&mut cx.found.used),
             reads: std::mem::take(&mut cx.found.reads).into(),
             reads_body: cx.found.reads_body,
+            needs_value: cx.found.needs_value,
             taken: std::mem::take(&mut cx.found.taken_parts),
             lost,
             outline: std::mem::take(&mut cx.found.outline).into(),
@@ -204,6 +207,11 @@ impl Plan {
     /// Whether the client's body is read whole, for `$body`.
     pub fn reads_body(&self) -> bool {
         self.reads_body
+    }
+
+    /// Whether clients with a body that is no value are refused, since an expression makes something of `$body`.
+    pub fn needs_value(&self) -> bool {
+        self.needs_value
     }
 
     /// The parts of the client's request that its calls take.
@@ -305,6 +313,9 @@ impl Plan {
         }
         if self.reads_body {
             scope.read_body(bound).await?;
+            if self.needs_value {
+                scope.need_value()?;
+            }
         }
         for guard in &self.guards {
             guard.admit(scope).await?;

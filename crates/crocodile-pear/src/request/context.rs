@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,7 +12,7 @@ use http::uri::PathAndQuery;
 use http::{Extensions, HeaderMap, Method, Version};
 
 use crate::config::spec::Timeout;
-use crate::format::form;
+use crate::format::{Readable, form};
 use crate::http::http1::Headers;
 use crate::jq::{self, Data, Value};
 use crate::message::body::Body;
@@ -26,8 +27,15 @@ use crate::request::facts::Facts;
 use tokio::time::Instant;
 
 /// The variables that every expression may use, without `$`. The facts of a request use these names too.
-pub const VARIABLES: [&str; 10] =
-    ["path", "query", "headers", "cookies", "body", "client", "claims", "version", "route", "id"];
+pub const VARIABLES: [&str; 12] =
+    ["path", "query", "headers", "cookies", "body", "method", "host", "client", "claims", "version", "route", "id"];
+
+/// The remedy for an expression over a request that takes a part of it as a field: `.method` where `$method` is meant.
+pub fn undotted(expression: &str) -> Option<String> {
+    let rest = expression.trim_start_matches(['(', ' ']).strip_prefix('.')?;
+    let word = &rest[..rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len())];
+    VARIABLES.contains(&word).then(|| format!("write `${word}` for `.{word}`"))
+}
 
 /// The parameters of a request's path, by name.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +76,8 @@ pub(super) struct Values {
     pub(super) body: OnceLock<Data>,
     /// The client's body, read whole for calls that send a copy of it.
     pub(super) copy: OnceLock<Bytes>,
+    /// The client's body as it came, if nothing reads its type.
+    pub(super) unread: OnceLock<(Readable, Bytes)>,
 }
 
 impl Scope {
@@ -321,6 +331,7 @@ impl Scope {
         self.headers.remove(CONTENT_LENGTH);
         self.values.headers = OnceLock::new();
         self.values.body = OnceLock::new();
+        self.values.unread = OnceLock::new();
         self.put_body(Body::Bytes(json));
     }
 
@@ -358,6 +369,8 @@ impl Scope {
             "headers" => self.values.headers.get_or_init(|| header_value(&self.headers)).clone(),
             "cookies" => self.cookie_value(),
             "body" => self.body_data().into_value(),
+            "method" => jq::string(self.method.as_str()),
+            "host" => self.host().and_then(bare_host).map_or_else(jq::null, |host| jq::string(&host)),
             "client" | "route" | "id" => self.facts.variable(name),
             name => self.named(names, name).into_value(),
         }
@@ -418,6 +431,16 @@ impl Scope {
     fn query_value(&self) -> Value {
         form::query(self.query().unwrap_or_default())
     }
+}
+
+/// The name of a host, as routes know it: in lower case, without its port and a dot at its end; an IPv6 address in its short form.
+fn bare_host(host: &[u8]) -> Option<String> {
+    let host = std::str::from_utf8(host).ok()?;
+    if let Some((address, _)) = host.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        return address.parse().ok().map(|address: Ipv6Addr| format!("[{address}]"));
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    Some(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()).filter(|name| !name.is_empty())
 }
 
 /// Header fields as an object: names in lower case, a field that came several times as a list of strings.

@@ -4,6 +4,8 @@
 //! something to know), [`Report::reported`] (not imported) or [`Report::ignored`] (the source itself does nothing with it).
 //! Each has its key as a path (`endpoints[3].backend[0].target`), its place, and a sentence.
 
+use std::collections::HashMap;
+
 use crocodile_pear::config::problem::{Problem, Severity, Span};
 use serde_json::{Value, json};
 
@@ -11,7 +13,7 @@ use crate::config::visible;
 use crate::config::{self, Format, Sources};
 
 /// The fate of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
     /// The configuration has it.
     Imported,
@@ -48,6 +50,9 @@ pub struct Setting {
     /// The remedy: what to do instead; may be empty.
     pub remedy: String,
 }
+
+/// How many further places a problem names.
+const PLACES: usize = 3;
 
 /// The fates of all settings of the input.
 #[derive(Debug, Default)]
@@ -116,23 +121,44 @@ impl Report {
         self.count(Fate::Reported) == 0
     }
 
-    /// The problems that an operator should read: what was not imported as errors, what differs as warnings.
+    /// The problems that an operator should read: what was not imported as errors, what differs as warnings. What is said of
+    /// several places is one problem.
     pub fn problems(&self) -> Vec<Problem> {
-        let problem = |setting: &&Setting| {
-            let severity = match setting.fate {
-                Fate::Reported => Severity::Error,
-                Fate::Remarked => Severity::Warning,
-                Fate::Imported | Fate::Ignored => return None,
+        let mut folded: Vec<(&Setting, Vec<Span>)> = Vec::new();
+        let mut known = HashMap::new();
+        for setting in self.settings() {
+            if !matches!(setting.fate, Fate::Reported | Fate::Remarked) {
+                continue;
+            }
+            let at = *known.entry((setting.fate, &setting.message, &setting.remedy)).or_insert(folded.len());
+            match folded.get_mut(at) {
+                Some((_, more)) => more.push(setting.span),
+                None => folded.push((setting, Vec::new())),
+            }
+        }
+        folded.into_iter().map(|(setting, more)| self.problem(setting, &more)).collect()
+    }
+
+    /// The problem of a setting, and of those at more places of which the same is to be said.
+    fn problem(&self, setting: &Setting, more: &[Span]) -> Problem {
+        let severity = if setting.fate == Fate::Reported { Severity::Error } else { Severity::Warning };
+        let mut message = setting.message.clone();
+        if !more.is_empty() {
+            let place = |span: &Span| match span.file == setting.span.file {
+                true => format!("{}:{}", span.line, span.column),
+                false => self.sources.place(*span).to_string(),
             };
-            let (message, remedy) = (setting.message.clone(), setting.remedy.clone());
-            Some(Problem {
-                span: setting.span,
-                message,
-                remedy: Some(remedy).filter(|text| !text.is_empty()),
-                severity,
-            })
-        };
-        self.settings().iter().filter_map(problem).collect()
+            let places: Vec<String> = more.iter().take(PLACES).map(place).collect();
+            message.push_str(&format!(" (also at {}", places.join(", ")));
+            match more.len().saturating_sub(PLACES) {
+                0 => {}
+                1 => message.push_str(" and at one more place"),
+                left => message.push_str(&format!(" and at {left} more places")),
+            }
+            message.push(')');
+        }
+        let remedy = Some(setting.remedy.clone()).filter(|text| !text.is_empty());
+        Problem { span: setting.span, message, remedy, severity }
     }
 
     /// The report for people: as `check` prints problems, then what the source ignores, then the counts.

@@ -40,6 +40,7 @@ impl Adapting {
             return self.change_query(scope);
         }
         scope.read_body(self.max_body).await?;
+        scope.need_value()?;
         self.change_query(scope)?;
         let mut body = scope.variable("body", &None);
         for filter in self.changes.iter().filter_map(|change| change.body.as_ref()) {

@@ -18,13 +18,12 @@ use crate::server::Ending;
 use crate::telemetry::log_time::{self, Stamp};
 
 /// The variables of a line, besides those that every expression has.
-pub const VARIABLES: [&str; 14] = [
+pub const VARIABLES: [&str; 13] = [
     "time",
     "status",
     "duration",
     "first_byte",
     "bytes",
-    "method",
     "target",
     "user",
     "calls",

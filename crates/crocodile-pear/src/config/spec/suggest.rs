@@ -41,6 +41,8 @@ const SAME: &[(&str, &str)] = &[
     ("foreach", "for_each"),
     ("gzip", "compress"),
     ("health_check", "health"),
+    ("health_checks", "health"),
+    ("healthchecks", "health"),
     ("healthcheck", "health"),
     ("host", "hosts"),
     ("hosts", "servers"),
@@ -86,13 +88,27 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["connect_timeout", "proxy_connect_timeout", "dial_timeout"], "balance", "write `timeout: { connect: @ }`"),
     (&["preserve_host", "pass_host_header", "passHostHeader"], "balance", "write `host: keep`"),
     (&["sticky", "sticky_sessions"], "balance", "write `balance: { by: cookie, cookie: server }`"),
+    (&["lb_policy", "load_balancing", "algorithm"], "balance", "write `balance: @`"),
     (&["weight"], "share", "write `share: @%`"),
+    (&["weight"], "balance", "write `servers: [ { url: …, weight: @ } ]`"),
+    (&["basic_auth", "basicauth", "basic-auth"], "pipeline", "write `authenticate: [ { basic: { users: FILE } } ]`"),
+    (
+        &["key_auth", "keyauth", "key-auth"],
+        "pipeline",
+        "write `authenticate: [ { api_key: { header: NAME, keys: FILE } } ]`",
+    ),
+    (&["jwt"], "pipeline", "write `authenticate: [ { jwt: { … } } ]`"),
+    (&["methods", "method"], "pipeline", "write the method before the path: `GET /path:`"),
+    (&["second"], "burst", "write `rate: @/1s`"),
+    (&["minute"], "burst", "write `rate: @/1m`"),
+    (&["hour"], "burst", "write `rate: @/1h`"),
+    (&["limit_by"], "burst", "write `by:` with an expression, as `by: $client.address`"),
     (&["forward_auth", "auth_request"], "pipeline", "write `authenticate: [ { forward: { to: NAME, path: /… } } ]`"),
     (&["root", "try_files", "file_server", "static"], "pipeline", "write `files: @`"),
     (&["websocket", "websockets", "ws"], "pipeline", "write `upgrade: [websocket]`"),
     (&["strip_prefix", "strip_path"], "pipeline", "leave it out: the upstream gets the path that the call has"),
     (&["return"], "pipeline", "write `pipeline: [ respond: { status: @ } ]`"),
-    (&["redirect"], "pipeline", "write `pipeline: [ respond: { status: 302, headers: { location: @ } } ]`"),
+    (&["redirect", "redir"], "pipeline", "write `pipeline: [ respond: { status: 302, headers: { location: @ } } ]`"),
     (&["encode", "gzip_types"], "listen", "write `compress: on`"),
     (&["access_log"], "listen", "write `log: { access: @ }`"),
     (&["add_header", "add_headers", "response_headers"], "cors", "write `headers: { set: { NAME: … } }`"),
@@ -151,7 +167,7 @@ pub const STEPS: [&str; 14] = [
 ];
 
 /// Names that other products have for the upstream of an endpoint.
-const PROXIES: [&str; 6] = ["upstream", "proxy", "proxy_pass", "to", "backend", "service"];
+const PROXIES: [&str; 7] = ["upstream", "proxy", "proxy_pass", "reverse_proxy", "to", "backend", "service"];
 
 /// Names that other products have for the number of retries.
 const RETRIES: [&str; 4] = ["retries", "max_retries", "num_retries", "attempts"];
@@ -160,6 +176,9 @@ const RETRIES: [&str; 4] = ["retries", "max_retries", "num_retries", "attempts"]
 /// is short.
 pub fn inside(word: &str, value: Option<&str>, fields: &[&str]) -> Option<String> {
     let shown = value.unwrap_or("…");
+    if fields.contains(&"pipeline") && word == "respond" && value.is_some_and(|value| !value.starts_with('{')) {
+        return Some(format!("write `pipeline: [ respond: {} ]`", respond(shown)));
+    }
     if fields.contains(&"pipeline") && STEPS.contains(&word) {
         return Some(format!("write `pipeline: [ {word}: {shown} ]`"));
     }
@@ -174,11 +193,22 @@ pub fn inside(word: &str, value: Option<&str>, fields: &[&str]) -> Option<String
     if fields.contains(&"retry") && RETRIES.contains(&word) {
         return Some(format!("write `retry: {{ attempts: {shown} }}`"));
     }
+    if fields == ["set", "remove", "preset"] && ["add", "append"].contains(&word) {
+        return Some(format!("write `set: {shown}`"));
+    }
     if fields == ["set", "remove", "preset"] && word.contains('-') {
         return Some(format!("write `set: {{ {word}: {shown} }}`"));
     }
     let found = ELSEWHERE.iter().find(|(words, beside, _)| words.contains(&word) && fields.contains(beside));
     found.map(|(.., remedy)| remedy.replace('@', shown))
+}
+
+/// The answer that was meant by its status or its text alone.
+fn respond(text: &str) -> String {
+    match text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("{{ status: {text} }}"),
+        false => format!("{{ body: '{}' }}", serde_json::Value::from(text).to_string().replace('\'', "''")),
+    }
 }
 
 /// The map to write instead of a text in the place of a map with these fields.
@@ -202,6 +232,9 @@ pub fn map_of(text: &str, fields: &[&str]) -> Option<String> {
         && let Some((to, path)) = text.split_once(' ')
     {
         return Some(format!("write `{{ to: {to}, path: {} }}`", path.trim()));
+    }
+    if fields == ["status", "headers", "body", "max_body"] {
+        return Some(format!("write `{}`", respond(text)));
     }
     if fields.starts_with(&["when", "status", "detail"]) {
         return Some(format!("write `{{ when: '{}', status: 400 }}`", text.replace('\'', "''")));

@@ -233,6 +233,9 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
         return Some(if own { Sent::Clients } else { Sent::Copy });
     }
     if let Some(expression) = &spec.body {
+        if spec.sends_body_alone() {
+            return cx.filter_without_value(expression).map(|filter| Sent::Body(Box::new(filter)));
+        }
         return cx.filter(expression).map(|filter| Sent::Made(Box::new(filter)));
     }
     let method = spec.method.as_ref().map(Located::as_str);
@@ -244,7 +247,7 @@ fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
 
 fn body_filter(body: &Sent) -> Option<&Filter> {
     match body {
-        Sent::Made(filter) => Some(filter),
+        Sent::Made(filter) | Sent::Body(filter) => Some(filter),
         Sent::Nothing | Sent::Clients | Sent::Copy => None,
     }
 }

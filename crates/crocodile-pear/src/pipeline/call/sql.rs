@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::statement::{ReadyStatement, Statement};
 use super::terms::{Terms, Written};
+use super::written::is_body;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Expression, Literal, Located, Size, Timeout, only};
 use crate::database::{Access, Wanted, writes};
@@ -34,7 +35,7 @@ spec! {
         pub transaction: Option<Located<Vec<StatementSpec>>>,
         /// An expression for each of `$1`, `$2` and so on. A value must have the type that the statement needs: a
         /// number from the path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value;
-        /// null is NULL.
+        /// null is NULL. `$body` alone gives the bytes of a body whose type is not read to a `bytea`.
         pub values: Vec<Expression> = Vec::new(),
         /// Whether the statement only reads. It then runs on one of the database's `replicas`, if there are any. The
         /// server rejects a change: clients get 500, and nothing is changed. A `transaction` begins with `BEGIN READ
@@ -97,6 +98,7 @@ impl Sql {
         let filters = filters.into_iter().collect::<Option<Vec<_>>>()?;
         let compiled = |(statement, filters): (&StatementSpec, Vec<Filter>)| Statement {
             query: database.query(&statement.query, filters.len(), access),
+            bodies: statement.values.iter().map(is_body).collect(),
             names: statement.values.iter().enumerate().map(|(at, value)| name(at, value.0.as_str())).collect(),
             wanted: if statement.one { Wanted::One } else { Wanted::List },
             filters,
@@ -153,7 +155,10 @@ impl Sql {
 }
 
 fn compile_values(values: &[Expression], cx: &mut Compile<'_>) -> Option<Vec<Filter>> {
-    let filters: Vec<Option<Filter>> = values.iter().map(|value| cx.filter(value)).collect();
+    let filters: Vec<Option<Filter>> = values
+        .iter()
+        .map(|value| if is_body(value) { cx.filter_without_value(value) } else { cx.filter(value) })
+        .collect();
     filters.into_iter().collect()
 }
 

@@ -25,6 +25,8 @@ use crate::telemetry::request_record::CallNote;
 pub(super) struct Statement {
     pub(super) query: Arc<Query>,
     pub(super) filters: Vec<Filter>,
+    /// Which of the values are `$body` itself.
+    pub(super) bodies: Box<[bool]>,
     pub(super) names: Arc<[Box<str>]>,
     pub(super) wanted: Wanted,
 }
@@ -139,7 +141,10 @@ impl ReadyStatement {
             return Ok(None);
         }
         let blame = self.terms.blame;
-        let one = |(at, filter): (usize, &Filter)| {
+        let one = |(at, (filter, is_body)): (usize, (&Filter, &bool))| {
+            if let Some(bytes) = scope.unread_body().filter(|_| *is_body) {
+                return Ok(value::bytes(bytes.clone()).into());
+            }
             let mut outputs = apply(filter, item.clone(), names, scope, blame)?;
             match outputs.len() {
                 0 | 1 => Ok(outputs.pop().unwrap_or_else(|| jq::null().into())),
@@ -149,7 +154,9 @@ impl ReadyStatement {
                 }
             }
         };
-        let values = |statement: &Statement| statement.filters.iter().enumerate().map(one).collect::<Result<_, _>>();
+        let values = |statement: &Statement| {
+            statement.filters.iter().zip(&statement.bodies).enumerate().map(one).collect::<Result<_, _>>()
+        };
         let before = self.before.iter().map(values).collect::<Result<_, _>>()?;
         Ok(Some(Values { before, last: values(&self.last)? }))
     }

@@ -4,6 +4,7 @@ use std::future::ready;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::future::Either;
 use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
@@ -106,6 +107,28 @@ pub(super) enum Sent {
     Copy,
     /// The value of an expression, in the format of the call's content type.
     Made(Box<Filter>),
+    /// `$body` itself: the value of the client's body, or the body as it came if nothing reads its type.
+    Body(Box<Filter>),
+}
+
+/// The fields of a client that describe its body.
+const DESCRIBING: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE];
+
+/// The client's body, with its own content type where the call has none.
+fn as_it_came(bytes: &Bytes, scope: &Scope, fields: &mut CallFields) -> Result<Option<Body>, Error> {
+    let written = fields.get(CONTENT_TYPE);
+    let parts = |media: Option<&HeaderValue>| media.is_some_and(|media| format::is_parts(media.as_bytes()));
+    let both_parts = parts(written) && parts(scope.headers().get(CONTENT_TYPE));
+    if let Some(written) = written.filter(|written| !both_parts && format::is_made(written.as_bytes())) {
+        let written = String::from_utf8_lossy(written.as_bytes());
+        return Err(scope.no_value(&format!("it cannot be sent as `{written}`")));
+    }
+    // Only the client knows the boundary of its parts.
+    let own = written.is_none() || both_parts;
+    for name in DESCRIBING.into_iter().filter(|name| own || *name != CONTENT_TYPE) {
+        fields.hand_on(&name, scope.headers());
+    }
+    Ok(Some(Body::Bytes(bytes.clone())))
 }
 
 /// The names, with where the answer comes from.
@@ -333,7 +356,8 @@ impl Calling {
     pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {
         match &self.body {
             Sent::Nothing => Ok(None),
-            Sent::Made(filter) => {
+            Sent::Body(_) if let Some(bytes) = view.scope.unread_body() => as_it_came(bytes, view.scope, fields),
+            Sent::Made(filter) | Sent::Body(filter) => {
                 let value = view.evaluate(filter)?.into_value();
                 let Some(written) = fields.get(CONTENT_TYPE) else {
                     fields.write(&CONTENT_TYPE, Some(HeaderValue::from_static("application/json")));
@@ -354,7 +378,7 @@ impl Calling {
                 if matches!(&body, Body::Bytes(bytes) if bytes.is_empty()) && !takes_body(view.scope.method()) {
                     return Ok(None);
                 }
-                for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+                for name in DESCRIBING {
                     fields.hand_on(&name, view.scope.headers());
                 }
                 Ok(Some(body))

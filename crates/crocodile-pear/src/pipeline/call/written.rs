@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use super::detach::DetachSpec;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Entries, Expression, Literal, Located, Size, only};
+use crate::format;
 use crate::pipeline::step::status::OnStatus;
 use crate::pipeline::step::{Compile, MAX_BODY};
 use crate::spec;
@@ -31,7 +32,8 @@ spec! {
         /// An expression. Its value is sent in the format of the call's `content-type` in `headers`: JSON by default; a text
         /// as it is; an object as a form (`application/x-www-form-urlencoded`), as XML, or as the parts of
         /// `multipart/form-data`, where a file is `{filename, content_type, text}` or, with `base64` instead of `text`,
-        /// bytes. `client` sends the client's body: the first step streams it
+        /// bytes. `$body` alone sends a body whose type is not read (an image, an archive, a multipart form) as it came, with its
+        /// `content-type`, unless another one is written. `client` sends the client's body: the first step streams it
         /// if it makes one call. Every other call sends a copy, which is sent again with each retry; for that the gateway
         /// reads the client's body whole, within `max_body` of the endpoint.
         pub body: Option<Expression>,
@@ -109,6 +111,11 @@ impl ReadAs {
     }
 }
 
+/// Whether an expression is `$body`, and nothing else.
+pub(crate) fn is_body(expression: &Expression) -> bool {
+    expression.1.is_none() && expression.0.value.trim() == "$body"
+}
+
 /// The word for the client's own method or body.
 pub(super) const CLIENT: &str = "client";
 
@@ -116,6 +123,15 @@ impl Request {
     /// Whether it sends the client's body because that is written.
     pub(crate) fn sends_clients(&self) -> bool {
         self.body.as_ref().is_some_and(|body| body.1.is_none() && body.0.value.trim() == CLIENT)
+    }
+
+    /// Whether it sends `$body` itself, so that a body that is no value can go as it came: unless the type that is written is made
+    /// of a value.
+    pub(super) fn sends_body_alone(&self) -> bool {
+        let alone = self.body.as_ref().is_some_and(is_body);
+        let types = self.headers.iter().flatten().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let made = |text: &Located<String>| !text.value.contains('{') && format::is_made(text.value.as_bytes());
+        alone && !types.into_iter().any(|(_, (_, text))| made(text) && !format::is_parts(text.value.as_bytes()))
     }
 
     /// ", POST", or how else a call with this method and body differs from a GET; for `explain`.

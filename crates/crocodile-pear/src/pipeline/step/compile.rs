@@ -144,7 +144,9 @@ impl Compile<'_> {
         self.found.note_reads(filter.reads());
         self.found.dependence.add_reads(filter.reads());
         self.flow.unused.retain(|(key, _)| !filter.may_take(key));
-        self.found.reads_body |= filter.uses().iter().any(|name| name == "body");
+        let reads_body = filter.uses().iter().any(|name| name == "body");
+        self.found.reads_body |= reads_body;
+        self.found.needs_value |= reads_body;
         self.check_item(written, &filter);
         self.check_claims(written, &filter);
         self.check_answers(written, &filter)?;
@@ -231,7 +233,15 @@ impl Compile<'_> {
             let message = "`=` assigns a value, it does not compare";
             return self.problems.sure(written.at(at, 1), message, "write `==`");
         }
-        self.filter(expression)
+        self.filter_without_value(expression)
+    }
+
+    /// Compiles an expression that sends nothing of the client's body on, or the body as it came: it may be no value.
+    pub fn filter_without_value(&mut self, expression: &Expression) -> Option<Filter> {
+        let needs_value = self.found.needs_value;
+        let filter = self.filter(expression);
+        self.found.needs_value = needs_value;
+        filter
     }
 
     /// The upstream of this name.

@@ -186,6 +186,8 @@ pub struct Findings {
     pub endless: bool,
     /// Whether an expression uses `$body`.
     pub reads_body: bool,
+    /// Whether one makes something of it, so that the body must be a value.
+    pub needs_value: bool,
     /// The parts of the client's request that calls take.
     pub taken_parts: TakenParts,
     /// The lines of `explain`.

@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
@@ -20,6 +21,7 @@ use crate::message::answer::{Answer, undescribe};
 use crate::message::body::Body;
 use crate::message::names::Names;
 use crate::offload;
+use crate::pipeline::call::is_body;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::view::View;
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
@@ -44,7 +46,8 @@ spec! {
         /// out.
         pub headers: Option<Entries<Texts>>,
         /// An expression. Its value is sent as JSON. If `content-type` is another type, the value must be a text and
-        /// is sent as it is. If the expression gives nothing, the body is empty.
+        /// is sent as it is. If the expression gives nothing, the body is empty. `$body` alone gives back a body whose type is
+        /// not read (an image, an archive) as it came.
         pub body: Option<Expression>,
         /// The most bytes of the body that are read for the expressions.
         pub max_body: Size = MAX_BODY,
@@ -115,25 +118,37 @@ impl Spec for Respond {
 
     fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
         let spec = self.0;
-        let text = spec.describe();
+        let (text, unread) = (spec.describe(), spec.sends_body_alone());
         let status = spec.status.map_or(Some(None), |status| status.compile(cx).map(Some));
         let headers = headers(spec.headers, cx);
         let bodiless = matches!(status, Some(Some(Status::Fixed(status))) if has_no_body(status));
         if let (true, Some(body)) = (bodiless, &spec.body) {
             cx.problems.error::<()>(body.0.span, "an answer with this status has no body", "leave out `body`");
         }
-        let body = spec.body.map_or(Some(None), |body| cx.filter(&body).map(Some));
+        let body = spec.body.map_or(Some(None), |body| match unread {
+            true => cx.filter_without_value(&body).map(Some),
+            false => cx.filter(&body).map(Some),
+        });
         if cx.flow.shape != Shape::One {
             let remedy = "put `merge` or `concatenate` before it";
             return cx.problems.error_here("`respond` takes one answer, but gets several", remedy);
         }
         let ready = ReadyRespond::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
+        let ready = ReadyRespond { unread, ..ready };
         cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);
         Some(Box::new(Responding(Arc::new(ready))))
     }
 }
 
 impl RespondSpec {
+    /// Whether it sends `$body` itself, so that a body that is no value can go back as it came.
+    fn sends_body_alone(&self) -> bool {
+        let types = self.headers.iter().flatten().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let made = |text: &Located<String>| text.value.contains('{') || format::is_made(text.value.as_bytes());
+        let typed = types.into_iter().any(|(_, (_, texts))| texts.0.iter().any(made));
+        self.body.as_ref().is_some_and(is_body) && !typed
+    }
+
     /// "respond 201 with location, and a body"
     fn describe(&self) -> String {
         let status = match &self.status {
@@ -213,6 +228,8 @@ struct ReadyRespond {
     status: Option<Status>,
     headers: Headers,
     body: Option<Filter>,
+    /// Whether the body is `$body` itself, which may be no value.
+    unread: bool,
     /// Whether an expression uses `.`.
     reads: bool,
     /// Whether one does that needs it parsed.
@@ -265,7 +282,7 @@ impl ReadyRespond {
         let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, first)).collect();
         let worst = [Blame::Upstream, Blame::Client].into_iter().find(|blame| blames.contains(blame));
         let blame = worst.unwrap_or(Blame::Operator);
-        ReadyRespond { blame, reads, status, headers, body, max_body }
+        ReadyRespond { blame, reads, status, headers, body, unread: false, max_body }
     }
 
     async fn answer(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
@@ -280,6 +297,7 @@ impl ReadyRespond {
         };
         let (ready, names) = (self.clone(), answer.names.clone());
         let weight = self.weigh(&item, &names, &scope);
+        let unread = scope.unread_body().filter(|_| self.unread).map(|bytes| as_it_came(bytes, &scope));
         let made = offload::run(weight, move || ready.make(&item, &names, &scope)).await?;
         answer.status = made.status.unwrap_or(answer.status);
         if self.body.is_some() {
@@ -288,7 +306,13 @@ impl ReadyRespond {
                 None => answer.redescribe(),
                 Some(_) => undescribe(&mut answer.headers),
             }
-            answer.body = body(made.outputs)?;
+            answer.body = match unread {
+                Some((body, described)) => {
+                    answer.headers.extend(described);
+                    body
+                }
+                None => body(made.outputs)?,
+            };
         }
         self.set_fields(&mut answer.headers, made.fields);
         if self.headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
@@ -364,6 +388,13 @@ impl Status {
         };
         number.and_then(status).ok_or_else(wrong)
     }
+}
+
+/// The client's body, with the fields that describe it.
+fn as_it_came(bytes: &Bytes, scope: &Scope) -> (Body, HeaderMap) {
+    let field = |name: HeaderName| Some((scope.headers().get(&name)?.clone(), name));
+    let fields = [CONTENT_TYPE, CONTENT_ENCODING].into_iter().filter_map(field);
+    (Body::Bytes(bytes.clone()), fields.map(|(value, name)| (name, value)).collect())
 }
 
 fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {

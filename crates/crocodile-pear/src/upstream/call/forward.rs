@@ -16,7 +16,7 @@ use crate::error::{Error, Kind};
 use crate::http::http1::fields::{may_send, plain};
 use crate::http::http1::trailers;
 use crate::jq::{self, Data, Filter, Read};
-use crate::request::context::{Scope, VARIABLES};
+use crate::request::context::{Scope, VARIABLES, undotted};
 use crate::request::facts::{ClientAddress, ClientFacts};
 use crate::template::{self, Piece, Source, Template, TemplateKind};
 
@@ -289,7 +289,8 @@ pub(crate) fn of_request(
     if !body && !filter.reads_item() {
         return Some(filter);
     }
-    problems.error(written.span, message, remedy)
+    let undotted = undotted(&written.value).filter(|_| !body);
+    problems.error(written.span, message, undotted.unwrap_or_else(|| remedy.to_owned()))
 }
 
 /// The values that an upstream's templates can refer to.

@@ -172,7 +172,12 @@ fn point_of_chance() -> f64 {
 /// An expression over the client's request.
 pub(crate) fn request(written: &Expression, problems: &mut Problems) -> Option<Filter> {
     let message = "`.` and `$body` are not known where an upstream is chosen";
-    of_request(&written.0, message, "use `$headers`, `$query`, `$path`, `$cookies`, `$claims` or `$client`", problems)
+    of_request(
+        &written.0,
+        message,
+        "use `$method`, `$host`, `$headers`, `$query`, `$path`, `$cookies`, `$claims` or `$client`",
+        problems,
+    )
 }
 
 fn condition(written: &Expression, problems: &mut Problems) -> Option<Filter> {

@@ -295,9 +295,9 @@ impl Backend {
             .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
             .collect();
         let word = word.trim_matches('_');
-        const TAKEN: [&str; 15] = [
-            "path", "query", "headers", "cookies", "body", "client", "claims", "version", "route", "id", "answer",
-            "answers", "status", "name", "x",
+        const TAKEN: [&str; 17] = [
+            "path", "query", "headers", "cookies", "body", "method", "host", "client", "claims", "version", "route",
+            "id", "answer", "answers", "status", "name", "x",
         ];
         match jq::is_name(word) && !TAKEN.contains(&word) {
             true => word.to_owned(),
