@@ -189,7 +189,9 @@ impl<H: Handler> Gate<H> {
             }
         }
         self.listener.leave();
-        // Clients in the accept queue are already connected from their point of view, so these are served.
+        // Clients in the accept queue are already connected from their point of view, so these are served. Those that came since the
+        // runtime last looked at its sockets are known after its next look.
+        tokio::task::yield_now().await;
         while let Some(Ok(())) = self.one().now_or_never() {}
     }
 

@@ -173,10 +173,8 @@ enum Stage {
     LaterHead(Instant),
 }
 
-// Passed between functions by value: a box would cost an allocation per request.
-#[allow(clippy::large_enum_variant)]
 enum Next {
-    Request(RequestHead),
+    Request(Box<RequestHead>),
     Refused(Refusal),
     /// The client left or was silent for too long, or the gateway stops.
     Nothing,
@@ -279,7 +277,7 @@ fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::
 }
 
 /// Parses a head. The first `searched` bytes have been searched for its end before.
-fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(RequestHead, usize)>, Refusal> {
+fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(Box<RequestHead>, usize)>, Refusal> {
     if searched > 0 && bytes.len() < bounds.head && head_end(bytes, searched).is_none() {
         return Ok(None);
     }
@@ -310,7 +308,7 @@ struct OpenedConnection {
     upload: Option<Upload>,
 }
 
-fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> OpenedConnection {
+fn open(wire: &mut Wire, head: Box<RequestHead>, connection: &Arc<Connection>) -> OpenedConnection {
     let asked = Asked::of(&head);
     let (body, upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
@@ -320,7 +318,7 @@ fn open(wire: &mut Wire, head: RequestHead, connection: &Arc<Connection>) -> Ope
         }
     };
     let expects = head.expects && upload.as_ref().is_some_and(Upload::untouched);
-    let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = head;
+    let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = *head;
     let interim = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
     let connection = connection.clone();
     let patience = upload.as_ref().map(Upload::patience);

@@ -41,6 +41,7 @@ use crate::request::context::Scope;
 use crate::telemetry::histogram::Snapshot;
 
 /// Begins a call, whose body is as it will be sent.
+#[inline]
 fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> AuthenticatedCall {
     match std::mem::take(&mut call.keeping) {
         ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), *call, keeping),
@@ -175,6 +176,7 @@ impl Upstream {
     ///
     /// # Errors
     /// `Missing` if no rule fits, `BadRequest` if an expression fails.
+    #[inline]
     pub fn chosen<'a>(self: &'a Arc<Self>, scope: &Scope) -> Result<&'a Arc<Self>, Error> {
         let mut upstream = self;
         while let Some(choice) = &upstream.choice {
@@ -184,6 +186,7 @@ impl Upstream {
     }
 
     /// Which calls are copied, and where to.
+    #[inline]
     pub(super) fn mirror(&self) -> Option<&Mirror<Upstream>> {
         self.mirror.get()
     }
@@ -197,6 +200,7 @@ impl Upstream {
     ///
     /// # Errors
     /// `BadRequest` if the expression fails.
+    #[inline]
     pub(crate) fn affinity(&self, scope: &Scope) -> Result<Option<u64>, Error> {
         match &self.affinity {
             None => Ok(None),
@@ -510,6 +514,7 @@ impl Upstream {
         NotedCall { call: begun.finish(), part }
     }
 
+    #[inline]
     fn begin_call(&self, call: Box<Call>) -> AuthenticatedCall {
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
         match self.buffer.filter(|_| buffer::applies(&call)) {

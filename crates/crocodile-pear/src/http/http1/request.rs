@@ -91,7 +91,7 @@ const METHOD: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the 
 ///
 /// # Errors
 /// The reason for which the request must be answered by us, and its connection closed.
-pub fn parse(bytes: &[u8], bounds: Bounds) -> Result<Option<(RequestHead, usize)>, Refusal> {
+pub fn parse(bytes: &[u8], bounds: Bounds) -> Result<Option<(Box<RequestHead>, usize)>, Refusal> {
     match read(bytes, bounds) {
         Ok((_, length)) if length > bounds.head => Err(oversized(bytes, bounds)),
         Ok(whole) => Ok(Some(whole)),
@@ -197,7 +197,7 @@ fn no_version(after: &[u8]) -> HeadFault {
     refuse("the HTTP version is neither 1.0 nor 1.1")
 }
 
-fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault> {
+fn read(bytes: &[u8], bounds: Bounds) -> Result<(Box<RequestHead>, usize), HeadFault> {
     let line = request_line(bytes)?;
     let mut fields = Fields::default();
     let mut at = line.next;
@@ -230,7 +230,8 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault>
         let host = HeaderValue::from_str(authority).map_err(|_| HOST)?;
         headers.insert(header::HOST, host);
     }
-    let head = RequestHead {
+    // Boxed: it goes through many hands.
+    let head = Box::new(RequestHead {
         method,
         target,
         version: if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
@@ -242,7 +243,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(RequestHead, usize), HeadFault>
         upgrades: fields.names_upgrade && fields.upgrades && version == 1,
         trailers: fields.trailers,
         headers,
-    };
+    });
     Ok((head, at))
 }
 
@@ -411,7 +412,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { head: 1024, target: 256, fields: 16 };
 
-    fn read(head: &[u8]) -> Result<Option<(RequestHead, usize)>, u16> {
+    fn read(head: &[u8]) -> Result<Option<(Box<RequestHead>, usize)>, u16> {
         parse(head, BOUNDS).map_err(|refusal| refusal.status.as_u16())
     }
 

@@ -2,12 +2,15 @@
 
 use std::future::ready;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
+use pin_project_lite::pin_project;
 
 use crate::error::{Error, Kind};
 use crate::format;
@@ -74,12 +77,39 @@ pub(crate) struct Calling {
 /// A call, or why it cannot be made.
 pub(super) type Prepared = Result<Directed, Error>;
 
-/// How far a call is when it is begun.
-pub(super) enum StartedCall<C> {
-    Calling(C, Names),
-    Failed(Error, Names),
-    /// No call is made.
+pin_project! {
+    /// A call that has been begun. A future of its own: taken apart in another one, the call would have its room twice.
+    #[project = StartedCallProjection]
+    pub(super) enum StartedCall<C> {
+        Calling { #[pin] call: C, names: Names },
+        Failed { error: Option<Error>, names: Names },
+        /// No call is made.
+        Over { outcome: Outcome },
+    }
+}
+
+/// What became of a call.
+pub(super) enum EndedCall {
+    Called(Result<Answer, Error>, Names),
+    /// No call was made.
     Over(Outcome),
+}
+
+impl<C: Future<Output = Result<Answer, Error>>> Future for StartedCall<C> {
+    type Output = EndedCall;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<EndedCall> {
+        match self.project() {
+            StartedCallProjection::Calling { call, names } => {
+                call.poll(cx).map(|called| EndedCall::Called(called, names.take()))
+            }
+            StartedCallProjection::Failed { error, names } => {
+                let error = error.take().expect("it is polled once");
+                Poll::Ready(EndedCall::Called(Err(error), names.take()))
+            }
+            StartedCallProjection::Over { outcome } => Poll::Ready(EndedCall::Over(outcome.take())),
+        }
+    }
 }
 
 /// The item that a call is made for.
@@ -150,10 +180,9 @@ impl Calling {
             Either::Left(here) => self.begin(here.into_inner(), names),
             Either::Right(lent) => self.begin(lent.await, names),
         };
-        let (called, mut names) = match begun {
-            StartedCall::Over(outcome) => return outcome,
-            StartedCall::Failed(error, names) => (Err(error), names),
-            StartedCall::Calling(calling, names) => (calling.await, names),
+        let (called, mut names) = match begun.await {
+            EndedCall::Over(outcome) => return outcome,
+            EndedCall::Called(called, names) => (called, names),
         };
         self.asked.note(&mut names, &called);
         let called = called.map(|answer| self.rewritten(answer, &scope));
@@ -177,11 +206,11 @@ impl Calling {
         match prepared {
             Ok(Some(Ok(call))) => {
                 self.note(&call, &mut names);
-                StartedCall::Calling(call.make(&self.upstream), names)
+                StartedCall::Calling { call: call.make(&self.upstream), names }
             }
-            Ok(Some(Err(error))) => StartedCall::Failed(error, names),
-            Ok(None) => StartedCall::Over(Some(Ok(self.unmade(names)))),
-            Err(error) => StartedCall::Over(Some(Err(self.terms.name(error)))),
+            Ok(Some(Err(error))) => StartedCall::Failed { error: Some(error), names },
+            Ok(None) => StartedCall::Over { outcome: Some(Ok(self.unmade(names))) },
+            Err(error) => StartedCall::Over { outcome: Some(Err(self.terms.name(error))) },
         }
     }
 

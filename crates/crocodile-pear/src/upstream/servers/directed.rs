@@ -37,6 +37,7 @@ impl Directed {
     ///
     /// # Errors
     /// `BadRequest` if an expression fails.
+    #[inline]
     pub(crate) fn new(
         named: &Arc<Upstream>,
         chosen: &Arc<Upstream>,
@@ -60,6 +61,7 @@ impl Directed {
     ///
     /// # Errors
     /// The errors of [`Upstream::call`].
+    #[inline]
     pub(crate) fn make(
         self,
         named: &Arc<Upstream>,
