@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
-use crocodile_pear::jq::{self, Data, Filter};
-use crocodile_pear::json::{self, Raw};
+use crocodile_pear::unstable::jq::{self, Data, Filter};
+use crocodile_pear::unstable::json::{self, Raw};
 
 use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, data::JustLut};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node};
+use crocodile_pear::unstable::request::context::Scope;
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 
@@ -58,7 +58,7 @@ impl Layer for Maintenance {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::message::body::Body;
+    use crocodile_pear::unstable::message::body::Body;
     use http::{HeaderMap, Method};
 
     use super::*;

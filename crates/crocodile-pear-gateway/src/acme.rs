@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Span;
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::problem::Span;
+use crocodile_pear::unstable::config::spec::Located;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

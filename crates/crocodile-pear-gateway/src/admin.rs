@@ -14,8 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 

@@ -15,9 +15,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Node;
-use crocodile_pear::config::yaml;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Node;
+use crocodile_pear::unstable::config::yaml;
 
 pub use mask::Mask;
 pub use mend::mended;
@@ -72,9 +72,9 @@ pub fn parse(
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use crocodile_pear::config::problem::Problems;
-    use crocodile_pear::config::spec::{Decode, Entries, Expression, Located, Node};
-    use crocodile_pear::spec;
+    use crocodile_pear::unstable::config::problem::Problems;
+    use crocodile_pear::unstable::config::spec::{Decode, Entries, Expression, Located, Node};
+    use crocodile_pear::unstable::spec;
 
     use super::{Colour, Format, Source, Sources, load, report};
 
@@ -93,7 +93,7 @@ mod tests {
     /// Reads a text as pipelines by name, and reports what is wrong, with `wrong` taken for a fault of each expression.
     fn told(text: &str, wrong: &str) -> String {
         let mut problems = Problems::default();
-        let node = crocodile_pear::config::yaml::read(0, text, &|_| None, &mut problems);
+        let node = crocodile_pear::unstable::config::yaml::read(0, text, &|_| None, &mut problems);
         let read = node.and_then(|node| Entries::<Pipeline>::decode(&node, &mut problems));
         for Expression(text, _) in read.iter().flatten().filter_map(|(_, (_, pipeline))| pipeline.transform.as_ref()) {
             let offset = text.value.find(wrong).expect("the wrong part");

@@ -15,25 +15,25 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::cache::downstream::{Made, describe};
-use crocodile_pear::cache::{self, Dependence};
-use crocodile_pear::config::carried_state::{Carry, Reading};
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Located, Node, Timeout};
-use crocodile_pear::database::Database;
-use crocodile_pear::error::Error;
-use crocodile_pear::http::date::Moment;
-use crocodile_pear::http::loop_detection::{self, Forwards};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::message::side_channel::Passage;
-use crocodile_pear::pipeline::plan::{Plan, listed, often_has_body};
-use crocodile_pear::pipeline::step::{
+use crocodile_pear::unstable::cache::downstream::{Made, describe};
+use crocodile_pear::unstable::cache::{self, Dependence};
+use crocodile_pear::unstable::config::carried_state::{Carry, Reading};
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Located, Node, Timeout};
+use crocodile_pear::unstable::database::Database;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::http::date::Moment;
+use crocodile_pear::unstable::http::loop_detection::{self, Forwards};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::Passage;
+use crocodile_pear::unstable::pipeline::plan::{Plan, listed, often_has_body};
+use crocodile_pear::unstable::pipeline::step::{
     ByName, CallMethod, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
 };
-use crocodile_pear::pipeline::steps::Written;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::upstream::{Resolver, Upstream, UpstreamEnvironment};
+use crocodile_pear::unstable::pipeline::steps::Written;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::upstream::{Resolver, Upstream, UpstreamEnvironment};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use indexmap::IndexMap;

@@ -27,8 +27,8 @@ pub mod version;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
 
 use crate::config::mended;
 use crate::layer::stack::Stack;

@@ -33,7 +33,7 @@ mod unix;
 
 pub use challenge::{Challenges, http_file, tls_file};
 pub use cores::serve;
-pub use crocodile_pear::http::http1::request::Refusal;
+pub use crocodile_pear::unstable::http::http1::request::Refusal;
 pub use handler::Handler;
 pub use handover::Handover;
 pub use listen::{Entry, Listeners, Redirect, Unbound};

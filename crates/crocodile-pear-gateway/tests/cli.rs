@@ -345,7 +345,7 @@ fn schema() -> Schema {
 
 /// A configuration as the JSON that an editor's YAML reader makes of it.
 fn as_json(path: &std::path::Path) -> Value {
-    use crocodile_pear::config::spec::Decode;
+    use crocodile_pear::unstable::config::spec::Decode;
     let text = std::fs::read_to_string(path).unwrap();
     let kept = |name: &str| Some(format!("${{{name}}}"));
     let (node, _, mut problems) = crocodile_pear_gateway::config::parse("example", &text, &kept);

@@ -13,10 +13,10 @@ use crocodile_pear_gateway::layer;
 mod maintenance;
 
 use ::http::{HeaderMap, Method};
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Node};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Node};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear_gateway::layer::stack::{LayerPass, Stack};
 use layer::{Compile, LayerPosition, Spec};
 use maintenance::Maintenance;

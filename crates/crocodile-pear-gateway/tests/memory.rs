@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use crocodile_pear::cache::rules::policy::Terms;
-use crocodile_pear::cache::{Entry, Key, SharedBody, Store, Tags};
+use crocodile_pear::unstable::cache::rules::policy::Terms;
+use crocodile_pear::unstable::cache::{Entry, Key, SharedBody, Store, Tags};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 #[global_allocator]
@@ -48,7 +48,7 @@ fn entry(size: usize, number: u64) -> Arc<Entry> {
     };
     Arc::new(Entry {
         status: StatusCode::OK,
-        headers: crocodile_pear::cache::store::entry::compact(&headers),
+        headers: crocodile_pear::unstable::cache::store::entry::compact(&headers),
         selector: Box::default(),
         tags: Tags::new([format!("item:{number}"), "items".to_owned()]),
         terms: Terms::default(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::config::spec::{Entries, Json};
+use crocodile_pear::unstable::config::spec::{Entries, Json};
 
 use crate::absent;
 use crate::client::{Client, Head, Piece};

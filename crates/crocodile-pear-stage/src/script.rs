@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use base64::Engine;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Entries, Json, Located, Node};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Entries, Json, Located, Node};
+use crocodile_pear::unstable::spec;
 use crocodile_pear_gateway::config::{self, Colour, Format};
 
 spec! {

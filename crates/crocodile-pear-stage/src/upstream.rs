@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crocodile_pear::config::spec::Entries;
+use crocodile_pear::unstable::config::spec::Entries;
 use socket2::SockRef;
 
 use crate::PATIENCE;

@@ -17,7 +17,7 @@ use http::{HeaderMap, StatusCode, Uri};
 ///
 /// ```
 /// use crocodile_pear::Whole;
-/// use crocodile_pear::error::{Error, Kind};
+/// use crocodile_pear::{Error, Kind};
 ///
 /// fn only_small(answer: Whole) -> Result<Whole, Error> {
 ///     match answer.body.len() {
@@ -88,7 +88,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// The kind of an error. Each kind has a status for the client, and says whose fault it was.
 ///
 /// ```
-/// use crocodile_pear::error::{Fault, Kind};
+/// use crocodile_pear::{Fault, Kind};
 ///
 /// assert_eq!(Kind::Timeout.status(), 504);
 /// assert_eq!(Kind::Timeout.fault(), Fault::Upstream);
@@ -331,7 +331,7 @@ impl Error {
     /// The error of a closure or a step of the program. An [`Error`] among the causes is that error itself.
     ///
     /// ```
-    /// use crocodile_pear::error::{Error, Kind};
+    /// use crocodile_pear::{Error, Kind};
     ///
     /// let error = Error::of_program("the order has no total");
     /// assert_eq!((error.kind(), error.status().as_u16()), (Kind::Closure, 500));
@@ -361,7 +361,7 @@ impl Error {
     /// Reads a problem document that this crate wrote; `None` if it is another document.
     ///
     /// ```
-    /// use crocodile_pear::error::{Error, Kind};
+    /// use crocodile_pear::{Error, Kind};
     ///
     /// let error = Error::new(Kind::Timeout, "the upstream did not answer in time").at_step("request");
     /// let read = Error::from_document(&error.document()).expect("a problem document");

@@ -159,11 +159,6 @@
 //!
 #![doc = concat!("```no_run\n", include_str!("../examples/inbox.rs"), "```")]
 //! </details>
-//!
-//! # Other modules
-//!
-//! The crate's other modules are public for the gateway's own crate alone. They may change at any time, and are not shown
-//! here.
 
 // Without a feature, some of what it uses is left.
 #![cfg_attr(
@@ -171,48 +166,31 @@
     allow(dead_code, unused_imports)
 )]
 
-#[cfg_attr(doc, doc(hidden))]
-pub mod cache;
+mod cache;
 mod client;
-#[cfg_attr(doc, doc(hidden))]
-pub mod config;
+mod config;
 #[cfg(feature = "postgres")]
-#[cfg_attr(doc, doc(hidden))]
-pub mod database;
+mod database;
 #[cfg(not(feature = "postgres"))]
 #[path = "database/absent.rs"]
 mod database;
-pub mod error;
-#[cfg_attr(doc, doc(hidden))]
-pub mod format;
-#[cfg_attr(doc, doc(hidden))]
-pub mod http;
-#[cfg_attr(doc, doc(hidden))]
-pub mod hypermedia;
-#[cfg_attr(doc, doc(hidden))]
-pub mod jq;
-#[cfg_attr(doc, doc(hidden))]
-pub mod json;
-#[cfg_attr(doc, doc(hidden))]
-pub mod message;
-#[cfg_attr(doc, doc(hidden))]
-pub mod net;
-#[cfg_attr(doc, doc(hidden))]
-pub mod offload;
-#[cfg_attr(doc, doc(hidden))]
-pub mod pipeline;
-#[cfg_attr(doc, doc(hidden))]
-pub mod request;
-#[cfg_attr(doc, doc(hidden))]
-pub mod resilience;
-#[cfg_attr(doc, doc(hidden))]
-pub mod runtime;
-#[cfg_attr(doc, doc(hidden))]
-pub mod telemetry;
-#[cfg_attr(doc, doc(hidden))]
-pub mod template;
-#[cfg_attr(doc, doc(hidden))]
-pub mod upstream;
+mod error;
+mod format;
+mod http;
+mod hypermedia;
+mod jq;
+mod json;
+mod message;
+mod net;
+mod offload;
+mod pipeline;
+mod request;
+mod resilience;
+mod runtime;
+mod telemetry;
+mod template;
+pub mod unstable;
+mod upstream;
 
 pub use client::{
     Body, Call, Client, ClientBuilder, Code, Cx, Faults, IntoExpression, IntoItems, IntoSelect, ItemStream, Items,
@@ -221,6 +199,8 @@ pub use client::{
 };
 pub use config::problem::{Problem, Severity, Span};
 pub use config::spec::{Expression, Located, Size};
-pub use error::{BoxError, CallId, Error, Kind};
+pub use error::{BoxError, CallId, Error, Fault, Kind};
 #[doc(inline)]
 pub use pipeline::steps;
+// Macros stand at the root of their crate.
+pub(crate) use {unstable_choice as choice, unstable_spec as spec};

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a worked example reads as it would in its place")]
 
 // What the step names as `crate::…`.
-use crocodile_pear::{config, message, pipeline, request};
+use crocodile_pear::unstable::{config, message, pipeline, request};
 
 #[path = "../../../docs/steps/first.rs"]
 mod first;

@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::loop_detection;
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::upstream::{Call, Settings, Timeouts, Trailing, Upstream};
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::loop_detection;
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::upstream::{Call, Settings, Timeouts, Trailing, Upstream};
 use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Frame, SizeHint};

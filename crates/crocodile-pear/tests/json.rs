@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use crocodile_pear::json::{Checker, Raw, check, compact, read, trim, write};
+use crocodile_pear::unstable::json::{Checker, Raw, check, compact, read, trim, write};
 
 fn vectors(prefix: &str) -> Vec<(String, Bytes)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/json");

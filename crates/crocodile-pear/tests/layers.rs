@@ -34,6 +34,7 @@ const LIBRARY: &[&str] = &[
     "pipeline::steps",
     "pipeline",
     "client",
+    "unstable",
 ];
 
 /// The gateway likewise.

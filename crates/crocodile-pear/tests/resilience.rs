@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use crocodile_pear::config::carried_state::Carry;
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Json, Located, Node};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::upstream::{Call, Upstream, UpstreamEnvironment, UpstreamSpec};
+use crocodile_pear::unstable::config::carried_state::Carry;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Json, Located, Node};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::upstream::{Call, Upstream, UpstreamEnvironment, UpstreamSpec};
 use crocodile_pear_peers::absent::nobody;
 use crocodile_pear_peers::moody::Server;
 use futures_util::future::join_all;

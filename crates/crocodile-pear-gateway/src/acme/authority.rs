@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::upstream::Resolver;
+use crocodile_pear::unstable::upstream::Resolver;
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, Semaphore};

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::error::Error as CallError;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::net::tls::TlsSettings;
-use crocodile_pear::upstream::{Call, Resolver, Settings, Timeouts, Upstream};
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::error::Error as CallError;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::net::tls::TlsSettings;
+use crocodile_pear::unstable::upstream::{Call, Resolver, Settings, Timeouts, Upstream};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};

@@ -1,7 +1,7 @@
 //! `/cache`: what is kept, and `POST /cache/purge`.
 
-use crocodile_pear::cache::Store;
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::cache::Store;
+use crocodile_pear::unstable::message::body::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Body;
 use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::message::body::Body;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Response, StatusCode};
 use ring::digest::{Digest, SHA256, digest};

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::offload;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::offload;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY};

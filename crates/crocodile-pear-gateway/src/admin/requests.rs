@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crocodile_pear::error::Kind;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::telemetry::request_record::{CacheResult, CallKind, CallRecord};
+use crocodile_pear::unstable::error::Kind;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::telemetry::request_record::{CacheResult, CallKind, CallRecord};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 

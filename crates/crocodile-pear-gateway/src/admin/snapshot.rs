@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crocodile_pear::database::{self, Database};
-use crocodile_pear::upstream::{ServerState, Upstream};
+use crocodile_pear::unstable::database::{self, Database};
+use crocodile_pear::unstable::upstream::{ServerState, Upstream};
 use serde_json::{Value, json};
 
 use self::calls::Seen;

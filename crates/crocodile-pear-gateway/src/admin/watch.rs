@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::error::Error;
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::message::body::Body;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Frame;

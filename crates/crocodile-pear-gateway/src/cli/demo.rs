@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use crocodile_pear::config::spec::Node;
+use crocodile_pear::unstable::config::spec::Node;
 
 use super::file::compile;
 use super::run;
@@ -105,7 +105,7 @@ impl Demo {
     fn config(
         &self,
         upstreams: SocketAddr,
-    ) -> (Option<Node>, config::Sources, crocodile_pear::config::problem::Problems) {
+    ) -> (Option<Node>, config::Sources, crocodile_pear::unstable::config::problem::Problems) {
         config::parse("demo.yaml", CONFIG, &|name| match name {
             "LISTEN" => Some(self.listen.to_string()),
             // Any free port: several may run beside each other.

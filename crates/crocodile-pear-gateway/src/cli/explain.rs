@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use crocodile_pear::config::spec::suggest;
-use crocodile_pear::pipeline::step::{Outline, PublicLinks};
-use crocodile_pear::upstream::Upstream;
+use crocodile_pear::unstable::config::spec::suggest;
+use crocodile_pear::unstable::pipeline::step::{Outline, PublicLinks};
+use crocodile_pear::unstable::upstream::Upstream;
 
 use super::file::File;
 use super::print::print;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::thread;
 
-use crocodile_pear::config::problem::{Problem, Problems, Severity};
-use crocodile_pear::config::spec::Decode;
+use crocodile_pear::unstable::config::problem::{Problem, Problems, Severity};
+use crocodile_pear::unstable::config::spec::Decode;
 
 use crate::config::visible;
 use crate::config::{self, Colour, Format, Sources};
@@ -63,7 +63,7 @@ impl File {
 }
 
 pub(super) fn compile(
-    node: Option<&crocodile_pear::config::spec::Node>,
+    node: Option<&crocodile_pear::unstable::config::spec::Node>,
     sources: Sources,
     lasting: &Lasting,
     mut problems: Problems,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use crocodile_pear::config::problem::{Problem, Severity};
+use crocodile_pear::unstable::config::problem::{Problem, Severity};
 use serde_json::json;
 
 use super::print::print;

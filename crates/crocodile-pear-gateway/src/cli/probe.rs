@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Node};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Node};
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::task::JoinHandle;
@@ -99,7 +99,7 @@ pub(super) fn between(
 fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text.split_once(':').ok_or("write it as 'NAME: VALUE'")?;
     let name: HeaderName = name.trim().parse().map_err(|_| "this is not the name of a header field")?;
-    if !crocodile_pear::upstream::may_send(&name) {
+    if !crocodile_pear::unstable::upstream::may_send(&name) {
         return Err(format!("`{name}` belongs to the connection, and is not sent"));
     }
     let value = value.trim().parse().map_err(|_| "this is not a valid value of a header field")?;

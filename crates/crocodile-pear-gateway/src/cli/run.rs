@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
-use crocodile_pear::runtime::{descriptors, detached};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::runtime::{descriptors, detached};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;

@@ -6,6 +6,6 @@ use super::print::print;
 use crate::gateway::document::Document;
 
 pub fn execute() -> ExitCode {
-    let schema = crocodile_pear::config::spec::schema::<Document>("Crocodile Pear configuration");
+    let schema = crocodile_pear::unstable::config::spec::schema::<Document>("Crocodile Pear configuration");
     print(&format!("{schema:#}\n"))
 }

@@ -31,8 +31,8 @@ pub struct Top {
 
 impl Top {
     pub fn execute(self) -> ExitCode {
-        let mut problems = crocodile_pear::config::problem::Problems::default();
-        let written = crocodile_pear::config::spec::Located::new(self.address.clone(), Default::default());
+        let mut problems = crocodile_pear::unstable::config::problem::Problems::default();
+        let written = crocodile_pear::unstable::config::spec::Located::new(self.address.clone(), Default::default());
         let Some(address) = address::read(&written, &mut problems) else {
             eprintln!("error: `{}` is not an address: write `HOST:PORT` or `unix:/PATH`", self.address);
             return ExitCode::from(2);

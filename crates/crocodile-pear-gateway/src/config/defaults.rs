@@ -1,7 +1,7 @@
 //! `defaults`: fields that upstreams and endpoints have unless they write their own.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, Node, NodeKind, suggest};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, Node, NodeKind, suggest};
 
 /// The key at the top of a configuration.
 const DEFAULTS: &str = "defaults";

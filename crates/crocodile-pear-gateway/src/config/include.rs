@@ -6,9 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Located, Node, NodeKind};
-use crocodile_pear::config::yaml;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Located, Node, NodeKind};
+use crocodile_pear::unstable::config::yaml;
 
 use super::pattern::{expand, is_pattern};
 use super::read::{bytes, reason};

@@ -1,7 +1,7 @@
 //! The readable part of a configuration with errors, so that these do not hide other problems.
 
-use crocodile_pear::config::problem::{Problem, Problems, Severity, Span};
-use crocodile_pear::config::spec::{Decode, Node, NodeKind};
+use crocodile_pear::unstable::config::problem::{Problem, Problems, Severity, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Node, NodeKind};
 
 /// Faults are mended in so many rounds: one may stand behind another.
 const ROUNDS: usize = 4;
@@ -100,11 +100,11 @@ fn meant(problem: &Problem) -> Option<&str> {
 mod tests {
     use std::time::Duration;
 
-    use crocodile_pear::spec;
+    use crocodile_pear::unstable::spec;
 
     use super::*;
 
-    crocodile_pear::choice! {
+    crocodile_pear::unstable::choice! {
         /// A colour.
         enum Hue {
             /// Red.
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Option<(usize, Option<Duration>)> {
-        let node = crocodile_pear::config::yaml::read(0, text, &|_| None, &mut Problems::default())?;
+        let node = crocodile_pear::unstable::config::yaml::read(0, text, &|_| None, &mut Problems::default())?;
         mended::<Part>(&node).map(|part| (part.hues.len(), part.wait))
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, io::IsTerminal};
 
-use crocodile_pear::config::problem::{Problem, Severity};
+use crocodile_pear::unstable::config::problem::{Problem, Severity};
 use serde_json::json;
 
 use super::sources::Sources;
@@ -219,7 +219,7 @@ fn list(problems: &[Problem], sources: &Sources) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use crocodile_pear::config::problem::{Problem, Problems, Span};
+    use crocodile_pear::unstable::config::problem::{Problem, Problems, Span};
 
     use super::{Colour, Format, report};
     use crate::config::Sources;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::config::problem::{Problem, Span};
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::problem::{Problem, Span};
+use crocodile_pear::unstable::config::spec::Located;
 
 use super::mask::Mask;
 use super::read::read;

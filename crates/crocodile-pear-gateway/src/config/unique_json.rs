@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crocodile_pear::offload;
+use crocodile_pear::unstable::offload;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 

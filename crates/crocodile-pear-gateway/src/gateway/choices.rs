@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Located, Node, suggest};
-use crocodile_pear::upstream::{Choices, Upstream, UpstreamSpec, types};
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Located, Node, suggest};
+use crocodile_pear::unstable::upstream::{Choices, Upstream, UpstreamSpec, types};
 use indexmap::IndexMap;
 
 use crate::gateway::document::Document;

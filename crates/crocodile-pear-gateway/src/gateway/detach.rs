@@ -3,18 +3,18 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind, defaults};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::pipeline::flow::Outcome;
-use crocodile_pear::pipeline::plan::Plan;
-use crocodile_pear::pipeline::step::Known;
-use crocodile_pear::pipeline::steps::Written;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::runtime::detached::{self, Detached};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind, defaults};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::pipeline::flow::Outcome;
+use crocodile_pear::unstable::pipeline::plan::Plan;
+use crocodile_pear::unstable::pipeline::step::Known;
+use crocodile_pear::unstable::pipeline::steps::Written;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::runtime::detached::{self, Detached};
+use crocodile_pear::unstable::spec;
 use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 

@@ -9,13 +9,13 @@ use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{
     Decode, Definitions, Entries, Json, Located, Marked, Node, NodeKind, Size, suggest,
 };
-use crocodile_pear::database::DatabaseSpec;
-use crocodile_pear::spec;
-use crocodile_pear::upstream::{ResolverSpec, UpstreamSpec};
+use crocodile_pear::unstable::database::DatabaseSpec;
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::upstream::{ResolverSpec, UpstreamSpec};
 
 use crate::layers::{AtDocument, Layers};
 use crate::listeners::admin_spec::AdminSpec;
@@ -210,7 +210,7 @@ impl Decode for Defaults {
     }
 }
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// Which clients of HTTP/1.1 get trailers.
     pub enum TrailersSpec {
         /// Clients that send `te: trailers`, as RFC 9110 wants it.

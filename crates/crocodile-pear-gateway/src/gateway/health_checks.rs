@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crocodile_pear::upstream::Upstream;
+use crocodile_pear::unstable::upstream::Upstream;
 use futures_util::future::{join_all, select};
 use tokio::runtime;
 use tokio::sync::oneshot;

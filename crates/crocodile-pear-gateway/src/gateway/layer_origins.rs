@@ -1,6 +1,6 @@
 //! Where the layers of an endpoint are written, for `explain`.
 
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::spec::Located;
 
 use crate::layers::{AtEndpoint, Layers};
 

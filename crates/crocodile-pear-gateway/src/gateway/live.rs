@@ -144,8 +144,8 @@ impl Handler for Core {
 mod tests {
     use std::time::Duration;
 
-    use crocodile_pear::config::problem::Problems;
-    use crocodile_pear::config::spec::{Decode, Node};
+    use crocodile_pear::unstable::config::problem::Problems;
+    use crocodile_pear::unstable::config::spec::{Decode, Node};
     use serde_json::json;
 
     use super::super::live::*;

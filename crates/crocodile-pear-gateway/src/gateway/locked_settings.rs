@@ -1,7 +1,7 @@
 //! `locked`: settings that endpoints and groups can neither replace nor switch off.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Group, Located, Node, suggest};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Group, Located, Node, suggest};
 
 use crate::layers::{AtDocument, AtEndpoint, Layers};
 

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
-use crocodile_pear::upstream::UpstreamSpec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::upstream::UpstreamSpec;
 use http::Uri;
 
 use crate::gateway::document::Document;

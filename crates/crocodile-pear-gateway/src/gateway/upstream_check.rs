@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::upstream::Upstream;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::upstream::Upstream;
 use indexmap::IndexMap;
 
 use crate::gateway::document::Document;

@@ -14,9 +14,9 @@ mod press;
 mod recorded;
 mod sample;
 
-use crocodile_pear::cache::{Copy, Kept, Making};
-use crocodile_pear::message::answer::OF_BYTES;
-use crocodile_pear::message::body::{Body, Pulled};
+use crocodile_pear::unstable::cache::{Copy, Kept, Making};
+use crocodile_pear::unstable::message::answer::OF_BYTES;
+use crocodile_pear::unstable::message::body::{Body, Pulled};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
 };

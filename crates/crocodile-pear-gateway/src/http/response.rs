@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::json::to_bytes;
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::pipeline::flow::Outcome;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::json::to_bytes;
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::pipeline::flow::Outcome;
+use crocodile_pear::unstable::request::context::Scope;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 use http_body::Frame;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Located, Node, Texts, Timeout};
-use crocodile_pear::pipeline::step::Proxied;
-use crocodile_pear::pipeline::steps::Written;
-use crocodile_pear::spec;
-use crocodile_pear::upstream::Upstream;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, Texts, Timeout};
+use crocodile_pear::unstable::pipeline::step::Proxied;
+use crocodile_pear::unstable::pipeline::steps::Written;
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::upstream::Upstream;
 use http::header::UPGRADE;
 use http::{HeaderMap, HeaderValue};
 use indexmap::IndexMap;
@@ -108,7 +108,7 @@ fn protocol(
     written: &Located<String>,
     idle: Timeout,
     problems: &mut Problems,
-) -> Option<Arc<crocodile_pear::message::side_channel::Upgrade>> {
+) -> Option<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>> {
     let (name, version) = match written.value.split_once('/') {
         Some((name, version)) => (name, Some(version)),
         None => (written.as_str(), None),
@@ -123,7 +123,7 @@ fn protocol(
         return problems.error(written.span, message, "leave it out; over TLS, HTTP/2 needs no upgrade");
     }
     let protocol = HeaderValue::from_str(written.as_str()).expect("a token is a value");
-    Some(Arc::new(crocodile_pear::message::side_channel::Upgrade { protocol, idle }))
+    Some(Arc::new(crocodile_pear::unstable::message::side_channel::Upgrade { protocol, idle }))
 }
 
 /// The one call of a pipeline, if it is the client's own request.
@@ -135,11 +135,11 @@ fn proxied(pipeline: &[Located<Written>], route: &Route) -> Option<Proxied> {
 
 /// The protocols of an endpoint, ready.
 #[derive(Debug)]
-pub struct Allowed(Vec<Arc<crocodile_pear::message::side_channel::Upgrade>>);
+pub struct Allowed(Vec<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>>);
 
 impl Allowed {
     /// The first protocol that the client names and may have.
-    pub fn choose(&self, client: &HeaderMap) -> Option<Arc<crocodile_pear::message::side_channel::Upgrade>> {
+    pub fn choose(&self, client: &HeaderMap) -> Option<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>> {
         let values = client.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
         let mut named = values.map(<[u8]>::trim_ascii);
         named.find_map(|name| self.0.iter().find(|known| known.protocol.as_bytes().eq_ignore_ascii_case(name)).cloned())
@@ -165,7 +165,7 @@ mod tests {
 
     fn allowed(names: &[&'static str]) -> Allowed {
         let upgrade = |name| {
-            Arc::new(crocodile_pear::message::side_channel::Upgrade {
+            Arc::new(crocodile_pear::unstable::message::side_channel::Upgrade {
                 protocol: HeaderValue::from_static(name),
                 idle: IDLE,
             })

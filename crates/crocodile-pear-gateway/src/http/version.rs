@@ -12,8 +12,8 @@ pub use media::MediaType;
 
 use std::sync::Arc;
 
-use crocodile_pear::jq::{self, Value};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::jq::{self, Value};
+use crocodile_pear::unstable::request::context::Scope;
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 

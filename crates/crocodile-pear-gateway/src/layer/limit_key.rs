@@ -2,17 +2,17 @@
 
 use std::net::IpAddr;
 
-use crocodile_pear::config::spec::Expression;
-use crocodile_pear::jq::{self, Filter, Value, as_str};
-use crocodile_pear::json::value::{self, Shape};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::facts::ClientAddress;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::spec::Expression;
+use crocodile_pear::unstable::jq::{self, Filter, Value, as_str};
+use crocodile_pear::unstable::json::value::{self, Shape};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::facts::ClientAddress;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use crate::layer::Compile;
 use crate::net::cidr::Ipv6Prefix;
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// The handling of a request whose `by` is null.
     pub enum Missing {
         /// All such requests are counted together, as one value. Those without an amount get 403.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
 use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
 use tokio::time::Instant;

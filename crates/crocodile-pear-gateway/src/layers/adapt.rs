@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::spec;
 
 use crate::http::response;
 use crate::http::version::Adapting;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::spec::{Field, Located};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::facts::ClientAddress;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::spec::{Field, Located};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::facts::ClientAddress;
+use crocodile_pear::unstable::spec;
 use http::StatusCode;
 
 use crate::http::response;

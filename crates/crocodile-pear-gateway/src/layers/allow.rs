@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Expression, Field, Json, Node};
-use crocodile_pear::jq::{self, Data, Filter};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Node};
+use crocodile_pear::unstable::jq::{self, Data, Filter};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::StatusCode;
 
 use crate::http::response;

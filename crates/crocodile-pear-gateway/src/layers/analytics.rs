@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Expression, Field, Located, Size, only};
-use crocodile_pear::runtime::thread_id;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Expression, Field, Located, Size, only};
+use crocodile_pear::unstable::runtime::thread_id;
+use crocodile_pear::unstable::spec;
 
 use crate::layer::limit_key::{By, Key};
 use crate::layer::{Compile, Ended, Layer, LayerPosition, Spec};

@@ -13,13 +13,13 @@ mod remembered;
 
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Marked, Node, NodeKind};
-use crocodile_pear::error::Error;
-use crocodile_pear::jq::Value;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::credentials::Credentials;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Marked, Node, NodeKind};
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::jq::Value;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::credentials::Credentials;
 use futures_util::future::BoxFuture;
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderName, HeaderValue, Response, StatusCode};

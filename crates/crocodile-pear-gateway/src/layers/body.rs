@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node, Size};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Size};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::request::context::Scope;
 use http_body::{Frame, SizeHint};
 
 use crate::http::response;

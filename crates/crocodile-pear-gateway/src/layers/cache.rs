@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::cache::rules::methods;
-use crocodile_pear::cache::store::tags;
-use crocodile_pear::cache::{
+use crocodile_pear::unstable::cache::rules::methods;
+use crocodile_pear::unstable::cache::store::tags;
+use crocodile_pear::unstable::cache::{
     Audience, Cache, CacheOwner, CacheSpec, Dependence, Distinction, Entry, Fetch, FetchedAnswer, Front, Identity,
     Initiator, Key, KeyUrl, Parts, Question, Reply, Rules, Service, SharedBody, Shelf, Store, Tags,
 };
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::fields::hop_by_hop;
-use crocodile_pear::jq::{self, Filter, Read};
-use crocodile_pear::json::{self, value::as_object};
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::fields::hop_by_hop;
+use crocodile_pear::unstable::jq::{self, Filter, Read};
+use crocodile_pear::unstable::json::{self, value::as_object};
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::cache::{Shelf, Source};
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec;
-use crocodile_pear::config::spec::{Decode, Field, Located, Size};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::cache::{Shelf, Source};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec;
+use crocodile_pear::unstable::config::spec::{Decode, Field, Located, Size};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::spec;
 use http::header::ACCEPT_ENCODING;
 use http::{Method, Response};
 
@@ -132,7 +132,7 @@ impl Layer for Compressing {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::config::problem::Span;
+    use crocodile_pear::unstable::config::problem::Span;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node};
 
 use crate::layer::{Compile, Layer, LayerPosition, Spec};
 

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::answer;
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::answer;
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::request::context::Scope;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response};
 use http_body::{Frame, SizeHint};

@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{BufMut, Bytes, BytesMut};
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::request::context::Scope;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Frame;
@@ -128,7 +128,8 @@ impl Layer for Written {
         if let Some(timeout) = timeout {
             scope.set_timeout(Timeout::After(timeout));
         }
-        let passage = crocodile_pear::message::side_channel::Passage { trailers: true, ..scope.passage().clone() };
+        let passage =
+            crocodile_pear::unstable::message::side_channel::Passage { trailers: true, ..scope.passage().clone() };
         scope.set_passage(passage);
         if encoded && let Some(body) = scope.take_body() {
             scope.headers_mut().remove(CONTENT_LENGTH);
@@ -217,7 +218,7 @@ impl http_body::Body for Decoded {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         loop {
-            match ready!(crocodile_pear::message::body::poll_data(&mut self.body, cx)) {
+            match ready!(crocodile_pear::unstable::message::body::poll_data(&mut self.body, cx)) {
                 Some(Ok(data)) => match self.decode(&data) {
                     Ok(made) if made.is_empty() => {}
                     made => return Poll::Ready(Some(made.map(Frame::data))),

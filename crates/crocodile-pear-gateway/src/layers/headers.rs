@@ -5,17 +5,17 @@ mod preset;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Entries, Field, Located, Texts};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::fields::{hop_by_hop, imitates};
-use crocodile_pear::jq::{self, Data, Filter};
-use crocodile_pear::json::value::number;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::spec;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
-use crocodile_pear::template::{Source, Template};
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Entries, Field, Located, Texts};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::fields::{hop_by_hop, imitates};
+use crocodile_pear::unstable::jq::{self, Data, Filter};
+use crocodile_pear::unstable::json::value::number;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::template::{Source, Template};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 

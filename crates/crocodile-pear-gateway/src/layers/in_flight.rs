@@ -5,10 +5,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Expression, Field, Located, only};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Expression, Field, Located, only};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::spec;
 use http::StatusCode;
 
 use crate::http::response;

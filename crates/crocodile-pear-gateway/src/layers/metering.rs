@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Node};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
 use http::Response;
 
 use crate::layer::usage_limits::{Charges, meter};

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::cache;
-use crocodile_pear::config::spec;
-use crocodile_pear::config::spec::Field;
-use crocodile_pear::error::{Error, Fault, Kind};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::cache;
+use crocodile_pear::unstable::config::spec;
+use crocodile_pear::unstable::config::spec::Field;
+use crocodile_pear::unstable::error::{Error, Fault, Kind};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::Response;
 
 use crate::layer::{Compile, Ended, Layer, LayerPosition, Passage, Spec, Verdict};

@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
-use crocodile_pear::spec;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use crate::layer::limit_key::Missing;
 use crate::layer::usage_limits::{Allowance, Amount, Kind, Limit, LimitFields, LimitPlace, Limits, Rate, Written};

@@ -11,13 +11,13 @@ mod unique;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crocodile_pear::config::spec::{Field, Json};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::offload;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::runtime::deadline_timer::by;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::spec::{Field, Json};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::offload;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::runtime::deadline_timer::by;
+use crocodile_pear::unstable::spec;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 

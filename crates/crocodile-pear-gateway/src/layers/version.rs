@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::spec;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, LINK, VARY};
 use http::{HeaderMap, Response};
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, Secret, only};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, Secret, only};
+use crocodile_pear::unstable::spec;
 
 use crate::net::address::Address;
 
@@ -32,7 +32,7 @@ spec! {
     short(address)
 }
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// When a gateway is ready.
     pub enum Readiness {
         /// While it accepts requests.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crocodile_pear::config::problem::{Problems, Severity};
+use crocodile_pear::unstable::config::problem::{Problems, Severity};
 
 use crate::config::Sources;
 use crate::listeners::spec::{ListenerTlsSpec, Listening, SOON};
@@ -156,7 +156,7 @@ mod tests {
         let expiry = identity.expiry;
         let tls = Tls::new(Setup { identities: vec![identity], trust: None }).expect("randomness");
         let entry = Arc::new(Entry { tls: Some(tls), ..Entry::default() });
-        let spec = crocodile_pear::config::spec::defaults();
+        let spec = crocodile_pear::unstable::config::spec::defaults();
         let watched = Watched { address: String::new(), entry, spec, read: Vec::new(), seen: Vec::new() };
         let told = |before: Duration| watched.expiring(expiry - before).len();
         let second = Duration::from_secs(1);

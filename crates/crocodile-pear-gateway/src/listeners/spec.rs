@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Definitions, Field, Json, Located, Node, only};
-use crocodile_pear::request::facts::ClientAddress;
-use crocodile_pear::{choice, spec};
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Located, Node, only};
+use crocodile_pear::unstable::request::facts::ClientAddress;
+use crocodile_pear::unstable::{choice, spec};
 
 use crate::net::address::{self, Address};
 use crate::net::cidr::Network;

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use crocodile_pear::runtime::socket;
+use crocodile_pear::unstable::runtime::socket;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
 
 /// Where one may listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn clash(one: SocketAddr, other: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::address::*;
-    use crocodile_pear::config::problem::Span;
+    use crocodile_pear::unstable::config::problem::Span;
 
     fn told(text: &str) -> Result<String, String> {
         let mut problems = Problems::default();

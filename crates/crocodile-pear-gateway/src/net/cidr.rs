@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Node, NodeKind};
-use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node, NodeKind};
+use crocodile_pear::unstable::request::facts::ClientAddress;
 
 /// A network in CIDR notation, or one address; or all who come over Unix sockets. IPv4 addresses that are mapped into IPv6
 /// (`::ffff:10.0.0.1`) are IPv4.

@@ -3,10 +3,10 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crocodile_pear::choice;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
-use crocodile_pear::request::facts::{ClientAddress, ClientFacts};
+use crocodile_pear::unstable::choice;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::request::facts::{ClientAddress, ClientFacts};
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
@@ -253,8 +253,9 @@ mod tests {
 
     /// The client that is believed behind 10.0.0.1.
     fn told(field: Option<ForwardedFieldSpec>, fields: &[(&'static str, &'static str)]) -> String {
-        let network = |text: &str| crocodile_pear::config::spec::Node::from_json(&text.into());
-        let read = |text| crocodile_pear::config::spec::Decode::decode(&network(text), &mut Default::default());
+        let network = |text: &str| crocodile_pear::unstable::config::spec::Node::from_json(&text.into());
+        let read =
+            |text| crocodile_pear::unstable::config::spec::Decode::decode(&network(text), &mut Default::default());
         let networks = ["10.0.0.0/8", "2001:db8::/32"].into_iter().filter_map(read).collect();
         let trust = Trust { networks, field: field.map(|field| Located::new(field, Default::default())) };
         let field = |(name, value): &(&'static str, &'static str)| {

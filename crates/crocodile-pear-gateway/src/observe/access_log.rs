@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec;
-use crocodile_pear::config::spec::{Decode, Definitions, Expression, Json, Located, Node, Share, only};
-use crocodile_pear::jq::{self, Filter};
-use crocodile_pear::spec;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Json, Located, Node, Share, only};
+use crocodile_pear::unstable::jq::{self, Filter};
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use crate::layer::Ended;
 use crate::telemetry::line_writer::Journal;

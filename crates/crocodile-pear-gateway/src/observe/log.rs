@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crocodile_pear::spec;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, dynamic_filter_fn};
@@ -31,7 +31,7 @@ spec! {
     }
 }
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// The lowest level to write.
     pub enum Level {
         /// Failures of the gateway itself.
@@ -45,7 +45,7 @@ crocodile_pear::choice! {
     }
 }
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// The form of a log line.
     pub enum LogFormat {
         /// For people.

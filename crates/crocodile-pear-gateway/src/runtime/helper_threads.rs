@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 
-use crocodile_pear::config::spec::Size;
-use crocodile_pear::offload::{Settings, configure};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::spec::Size;
+use crocodile_pear::unstable::offload::{Settings, configure};
+use crocodile_pear::unstable::spec;
 
 use super::memory_limit;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use crocodile_pear::config::spec::Size;
+use crocodile_pear::unstable::config::spec::Size;
 
 /// Caches, and long work, have this part of the limit, unless they are configured: the rest is for connections and
 /// requests.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::spec::Located;
 
 use crate::config;
 use crate::runtime::tasks::Task;

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::scratch;
-use crocodile_pear::message::side_channel::Duplex;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::scratch;
+use crocodile_pear::unstable::message::side_channel::Duplex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::reply::Ending;

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::request::facts::ClientAddress;
-use crocodile_pear::runtime::socket::Socket;
-use crocodile_pear::runtime::{descriptors, detached};
+use crocodile_pear::unstable::request::facts::ClientAddress;
+use crocodile_pear::unstable::runtime::socket::Socket;
+use crocodile_pear::unstable::runtime::{descriptors, detached};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::net::{TcpListener, UnixListener};

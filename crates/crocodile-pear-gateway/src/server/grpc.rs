@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crocodile_pear::http::http1::answer::is_grpc;
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::http::http1::answer::is_grpc;
+use crocodile_pear::unstable::message::body::Body;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};

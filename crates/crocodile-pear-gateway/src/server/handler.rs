@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::http::http1::request::Refusal;
+use crocodile_pear::unstable::http::http1::request::Refusal;
 use http::HeaderValue;
 
 use super::reply::Reply;

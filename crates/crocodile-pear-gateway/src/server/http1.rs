@@ -19,10 +19,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::http::http1::request::{self, Bounds, Refusal, RequestHead};
-use crocodile_pear::http::http1::{Decoder, Framing, head_end};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::message::side_channel::Interim;
+use crocodile_pear::unstable::http::http1::request::{self, Bounds, Refusal, RequestHead};
+use crocodile_pear::unstable::http::http1::{Decoder, Framing, head_end};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::Interim;
 use http::header::{HeaderValue, ORIGIN};
 use http::{StatusCode, Version};
 use tokio::io::AsyncWriteExt;
@@ -397,8 +397,10 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
     }
     let mut decoder = Decoder::new(head.framing);
     let mut held = std::mem::take(&mut wire.held);
-    let malformed =
-        |broken: crocodile_pear::http::http1::Broken| Refusal { status: StatusCode::BAD_REQUEST, detail: broken.0 };
+    let malformed = |broken: crocodile_pear::unstable::http::http1::Broken| Refusal {
+        status: StatusCode::BAD_REQUEST,
+        detail: broken.0,
+    };
     let decoded = decoder.decode(&mut held).map_err(malformed)?;
     let data = Bytes::copy_from_slice(&held[decoded.data]);
     held.drain(..decoded.used);

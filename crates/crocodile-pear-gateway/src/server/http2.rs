@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::runtime::deadline_timer::Alarm;
+use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use h2::server::{self, SendResponse};

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crocodile_pear::runtime::descriptors;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::runtime::descriptors;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, sleep};
 

@@ -1,6 +1,6 @@
 //! Interim answers as bytes of HTTP/1.1.
 
-use crocodile_pear::http::http1::{fields, write};
+use crocodile_pear::unstable::http::http1::{fields, write};
 use http::{HeaderMap, StatusCode};
 
 /// An interim answer (RFC 9110, 15.2).

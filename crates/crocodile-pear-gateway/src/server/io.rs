@@ -4,8 +4,8 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crocodile_pear::http::http1::scratch;
-use crocodile_pear::runtime::socket::Socket;
+use crocodile_pear::unstable::http::http1::scratch;
+use crocodile_pear::unstable::runtime::socket::Socket;
 #[cfg(test)]
 use crocodile_pear_peers::played::Played;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};

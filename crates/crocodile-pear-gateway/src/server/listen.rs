@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear::unstable::request::facts::ClientAddress;
 use http::uri::{Authority, PathAndQuery};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 

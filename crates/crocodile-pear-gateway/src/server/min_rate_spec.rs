@@ -3,10 +3,10 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Located, Node, Size};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, Size};
+use crocodile_pear::unstable::spec;
 use serde_json::json;
 
 use crate::server::MinRate;

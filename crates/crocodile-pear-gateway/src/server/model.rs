@@ -10,11 +10,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::error::Error;
-use crocodile_pear::http::http1::request::Refusal;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::message::side_channel::Duplex;
-use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::http::http1::request::Refusal;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::Duplex;
+use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_peers::authority::{Authority, offering};
 use crocodile_pear_peers::played::{Dice, Played};
 use h2::client::SendRequest;

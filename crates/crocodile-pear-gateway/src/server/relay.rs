@@ -4,8 +4,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crocodile_pear::request::facts::ClientAddress;
-use crocodile_pear::runtime::socket::Socket;
+use crocodile_pear::unstable::request::facts::ClientAddress;
+use crocodile_pear::unstable::runtime::socket::Socket;
 use tokio::io::AsyncReadExt;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";

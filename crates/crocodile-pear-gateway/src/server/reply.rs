@@ -1,7 +1,7 @@
 //! The answer to a request, and how it ended.
 
-use crocodile_pear::error::Error;
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::message::body::Body;
 use h2::Reason;
 use http::Response;
 use http::header::{

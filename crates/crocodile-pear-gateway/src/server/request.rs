@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::http::http1::Headers;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::message::side_channel::Interim;
-use crocodile_pear::request::facts::{ClientAddress, ClientFacts};
+use crocodile_pear::unstable::http::http1::Headers;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::Interim;
+use crocodile_pear::unstable::request::facts::{ClientAddress, ClientFacts};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 

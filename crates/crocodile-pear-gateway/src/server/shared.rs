@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crocodile_pear::http::http1::request::Bounds;
+use crocodile_pear::unstable::http::http1::request::Bounds;
 use tokio::sync::Notify;
 
 use super::handler::Handler;

@@ -11,8 +11,8 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use crocodile_pear::request::facts::ClientCertificate;
-use crocodile_pear::runtime::socket::Socket;
+use crocodile_pear::unstable::request::facts::ClientCertificate;
+use crocodile_pear::unstable::runtime::socket::Socket;
 use rustls::server::{Acceptor, ClientHello, NoServerSessionStorage, ProducesTickets};
 use rustls::{ServerConfig, ServerConnection};
 use tokio::io::AsyncWriteExt;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::cache::Store;
-use crocodile_pear::config::carried_state::Carried;
+use crocodile_pear::unstable::cache::Store;
+use crocodile_pear::unstable::config::carried_state::Carried;
 
 use crate::shared::purge_log::Ledger;
 use crate::telemetry::analytics::Analytics;

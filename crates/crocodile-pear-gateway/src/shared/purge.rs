@@ -1,10 +1,10 @@
 //! Purges of the cache, as operators and events ask for them.
 
-use crocodile_pear::cache::{Purge, PurgeMode, Store};
-use crocodile_pear::config::spec::suggest;
+use crocodile_pear::unstable::cache::{Purge, PurgeMode, Store};
+use crocodile_pear::unstable::config::spec::suggest;
 use serde_json::{Map, Value};
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// The effect on purged answers.
     pub enum ModeSpec {
         /// They become stale: the gateway fetches or validates them before it serves them again. It may still serve

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crocodile_pear::cache::{Key, Purge, PurgeMode, Stamp};
+use crocodile_pear::unstable::cache::{Key, Purge, PurgeMode, Stamp};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 

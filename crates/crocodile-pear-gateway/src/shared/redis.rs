@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io;
 
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, Secret, defaults};
-use crocodile_pear::net::tls::{TlsClient, TlsSpec};
-use crocodile_pear::net::url::is_here;
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, Secret, defaults};
+use crocodile_pear::unstable::net::tls::{TlsClient, TlsSpec};
+use crocodile_pear::unstable::net::url::is_here;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, RedisConnectionInfo, RedisResult};
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -12,12 +12,12 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crocodile_pear::config::carried_state::{Carry, Reading};
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, Marked, Secret, Size};
-use crocodile_pear::net::tls::TlsSpec;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::carried_state::{Carry, Reading};
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, Marked, Secret, Size};
+use crocodile_pear::unstable::net::tls::TlsSpec;
+use crocodile_pear::unstable::spec;
 use tokio::sync::watch;
 
 pub use self::connection::{Away, Store, WhileAway};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use crocodile_pear::runtime::thread_id::{self, THREADS};
+use crocodile_pear::unstable::runtime::thread_id::{self, THREADS};
 pub use destination::Destination;
 use sink::Sink;
 

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crocodile_pear::upstream::Upstream;
+use crocodile_pear::unstable::upstream::Upstream;
 use http::StatusCode;
 use indexmap::IndexMap;
 

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crocodile_pear::error::Error;
-use crocodile_pear::runtime::thread_id::{self, THREADS};
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::runtime::thread_id::{self, THREADS};
 use indexmap::IndexSet;
 
 use hour::Hour;

@@ -9,13 +9,13 @@ mod span;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Entries, Located, Secret, Share, Timeout, only};
-use crocodile_pear::net::tls::TlsSpec;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::telemetry::trace::{Given as GivenTrace, Trace};
-use crocodile_pear::upstream::{Remote, UpstreamEnvironment};
-use crocodile_pear::{choice, spec};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Entries, Located, Secret, Share, Timeout, only};
+use crocodile_pear::unstable::net::tls::TlsSpec;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::telemetry::trace::{Given as GivenTrace, Trace};
+use crocodile_pear::unstable::upstream::{Remote, UpstreamEnvironment};
+use crocodile_pear::unstable::{choice, spec};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::server::End;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::config::problem::Span;
-use crocodile_pear::config::spec::{Decode, Entries, Located};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Span;
+use crocodile_pear::unstable::config::spec::{Decode, Entries, Located};
+use crocodile_pear::unstable::spec;
 use crocodile_pear_gateway::config::{self, Colour, Format};
 
 use crate::stage::authority::Authority;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crocodile_pear::config::spec::{Json, schema};
+use crocodile_pear::unstable::config::spec::{Json, schema};
 use crocodile_pear_gateway::gateway::document::Document;
 
 use crate::reference;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use crocodile_pear::config::spec::Json;
-use crocodile_pear::error::Kind;
+use crocodile_pear::unstable::config::spec::Json;
+use crocodile_pear::unstable::error::Kind;
 use http::StatusCode;
 
 use crate::root;
@@ -331,7 +331,7 @@ fn commands() -> String {
 /// The functions of jq that expressions do not have, by the reason.
 fn refused() -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for (name, reason) in crocodile_pear::jq::refused() {
+    for (name, reason) in crocodile_pear::unstable::jq::refused() {
         let name = format!("`{name}`");
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(name),

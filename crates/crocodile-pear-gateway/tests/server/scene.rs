@@ -8,9 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::request::facts::ClientAddress;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_gateway::http::response;
 use crocodile_pear_gateway::net::address::Address;
 use crocodile_pear_gateway::server::{

@@ -18,7 +18,7 @@ use super::result;
 /// ```
 /// let open = crocodile_pear::jq(".cases[] | select(.open)")?;
 /// assert!(crocodile_pear::jq(".cases[").is_err());
-/// # Ok::<(), crocodile_pear::error::Error>(())
+/// # Ok::<(), crocodile_pear::Error>(())
 /// ```
 ///
 /// # Errors
@@ -108,7 +108,7 @@ pub trait IntoItems<Kind> {
 ///     expression.into_expression();
 /// }
 /// compiled(jq(".id")?);
-/// # Ok::<(), crocodile_pear::error::Error>(())
+/// # Ok::<(), crocodile_pear::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Jq(());

@@ -13,7 +13,7 @@ use crate::error::{Error, Kind};
 /// let users = Client::new().request(["http://127.0.0.1:9000/users"]);
 /// let wrong = users.map(jq("$user")?).check().unwrap_err();
 /// assert_eq!(wrong.to_string(), "no variable is named `$user` here");
-/// # Ok::<(), crocodile_pear::error::Error>(())
+/// # Ok::<(), crocodile_pear::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults(Vec<Problem>);

@@ -131,8 +131,8 @@ impl Pipeline {
     /// Adds a step with all its settings: a value from [`steps`](crate::pipeline::steps).
     ///
     /// ```
-    /// use crocodile_pear::pipeline::steps::concatenate::{Concatenate, ItemOrder};
-    /// use crocodile_pear::pipeline::steps::follow::Follow;
+    /// use crocodile_pear::steps::concatenate::{Concatenate, ItemOrder};
+    /// use crocodile_pear::steps::follow::Follow;
     /// use crocodile_pear::{Client, jq};
     ///
     /// let orders = Client::new()
@@ -208,7 +208,7 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::pipeline::steps::each::{Each, Limit};
+    /// use crocodile_pear::steps::each::{Each, Limit};
     ///
     /// let list = || Client::new().request(["http://127.0.0.1:9000/orders"]);
     /// let orders = list().each(jq(".orders[]")?);
@@ -266,7 +266,7 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::pipeline::steps::plain::PlainFormat;
+    /// use crocodile_pear::steps::plain::PlainFormat;
     ///
     /// let articles = Client::new()
     ///     .request(["http://127.0.0.1:9000/articles?include=author"])
@@ -360,7 +360,7 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::pipeline::steps::convert::Form;
+    /// use crocodile_pear::steps::convert::Form;
     ///
     /// let table = Client::new()
     ///     .request(["http://127.0.0.1:9000/orders"])
@@ -429,7 +429,7 @@ impl Pipeline {
     /// let user = || Client::new().request(["http://127.0.0.1:9000/users/7"]);
     /// assert!(user().map(jq("{id, name}")?).check().is_ok());
     /// assert!(user().map(jq("$nobody")?).check().is_err());
-    /// # Ok::<(), crocodile_pear::error::Error>(())
+    /// # Ok::<(), crocodile_pear::Error>(())
     /// ```
     ///
     /// # Errors

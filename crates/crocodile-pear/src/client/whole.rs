@@ -39,7 +39,7 @@ impl Whole {
     /// # let head = |body: &'static str| Whole { status: Default::default(), headers: Default::default(), body: body.into() };
     /// let answer: Whole = head(r#"{"name": "Lund"}"#);
     /// assert_eq!(answer.json()?["name"], "Lund");
-    /// # Ok::<(), crocodile_pear::error::Error>(())
+    /// # Ok::<(), crocodile_pear::Error>(())
     /// ```
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Whole {
     /// The same answer with another body, as JSON.
     ///
     /// ```
-    /// use crocodile_pear::{Whole, error::Error};
+    /// use crocodile_pear::{Error, Whole};
     ///
     /// fn name(answer: Whole) -> Result<Whole, Error> {
     ///     let name = answer.json()?["name"].clone();

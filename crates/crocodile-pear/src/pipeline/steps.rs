@@ -4,8 +4,8 @@
 //! fields are those of the configuration, with the same names and meanings.
 //!
 //! ```
-//! use crocodile_pear::pipeline::steps::each::{Each, Limit};
-//! use crocodile_pear::pipeline::steps::follow::Follow;
+//! use crocodile_pear::steps::each::{Each, Limit};
+//! use crocodile_pear::steps::follow::Follow;
 //! use crocodile_pear::{Client, Parts, Size, jq};
 //!
 //! let orders = Client::new()

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crocodile_pear::error::Error;
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::upstream::{Call, Location, Settings, Trailing, Upstream};
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::upstream::{Call, Location, Settings, Trailing, Upstream};
 use http::Method;
 use http_body_util::BodyExt;
 

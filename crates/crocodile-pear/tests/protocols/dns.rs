@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crocodile_pear::error::Kind;
-use crocodile_pear::upstream::{Resolver, Upstream};
+use crocodile_pear::unstable::error::Kind;
+use crocodile_pear::unstable::upstream::{Resolver, Upstream};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UdpSocket};
 
@@ -74,7 +74,9 @@ async fn stage(addresses: &[Ipv4Addr]) -> (Names, Arc<Upstream>) {
     let port = Served::begin_on(bind((FIRST, 0).into()), serve).stay().port();
     Served::begin_on(bind((SECOND, port).into()), serve).stay();
     let (names, server) = Names::new(addresses).await;
-    let set = |settings: &mut crocodile_pear::upstream::Settings| settings.resolver = Some(Resolver::at(vec![server]));
+    let set = |settings: &mut crocodile_pear::unstable::upstream::Settings| {
+        settings.resolver = Some(Resolver::at(vec![server]))
+    };
     (names, upstream(&format!("http://books.test:{port}"), set))
 }
 

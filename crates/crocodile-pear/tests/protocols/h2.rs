@@ -8,12 +8,12 @@ use std::time::Duration;
 use ::h2::Reason;
 use ::h2::server::Builder;
 use bytes::Bytes;
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::error::Kind;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::net::protocol::Protocol;
-use crocodile_pear::net::tls::TlsSettings;
-use crocodile_pear::upstream::{Settings, Upstream};
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::error::Kind;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::net::protocol::Protocol;
+use crocodile_pear::unstable::net::tls::TlsSettings;
+use crocodile_pear::unstable::upstream::{Settings, Upstream};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::stream::FuturesUnordered;
@@ -88,7 +88,7 @@ async fn echo((request, mut respond): Asked) -> Option<()> {
     }
 }
 
-fn post(body: Body) -> crocodile_pear::upstream::Call {
+fn post(body: Body) -> crocodile_pear::unstable::upstream::Call {
     with(Method::POST, "/x", Some(body))
 }
 

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Body;
-use crocodile_pear::net::tls::{TlsSettings, TlsVersion};
-use crocodile_pear::upstream::{Settings, Upstream};
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::net::tls::{TlsSettings, TlsVersion};
+use crocodile_pear::unstable::upstream::{Settings, Upstream};
 use http::Method;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::version::{TLS12, TLS13};

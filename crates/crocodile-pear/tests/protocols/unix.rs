@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::error::Kind;
-use crocodile_pear::net::protocol::Protocol;
-use crocodile_pear::net::tls::TlsSettings;
-use crocodile_pear::upstream::{Settings, Upstream};
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::error::Kind;
+use crocodile_pear::unstable::net::protocol::Protocol;
+use crocodile_pear::unstable::net::tls::TlsSettings;
+use crocodile_pear::unstable::upstream::{Settings, Upstream};
 use http::Response;
 use rustls::version::TLS13;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

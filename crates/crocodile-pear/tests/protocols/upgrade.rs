@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use ::h2::server;
 use bytes::Bytes;
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::message::side_channel::{Interim, Passage, Tunnel, Upgrade};
-use crocodile_pear::net::protocol::Protocol;
-use crocodile_pear::net::tls::TlsSettings;
-use crocodile_pear::upstream::{Call, Settings, Upstream};
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::{Interim, Passage, Tunnel, Upgrade};
+use crocodile_pear::unstable::net::protocol::Protocol;
+use crocodile_pear::unstable::net::tls::TlsSettings;
+use crocodile_pear::unstable::upstream::{Call, Settings, Upstream};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use rustls::version::{TLS12, TLS13};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -254,7 +254,7 @@ async fn a_tunnel_counts_among_the_calls_and_the_connections() {
 
 #[tokio::test]
 async fn what_has_left_is_not_sent_again() {
-    let scene = Scene::new(|settings| settings.retry = Some(crocodile_pear::config::spec::defaults())).await;
+    let scene = Scene::new(|settings| settings.retry = Some(crocodile_pear::unstable::config::spec::defaults())).await;
     let serve = async {
         let mut peer = scene.accept().await;
         head(&mut peer).await;

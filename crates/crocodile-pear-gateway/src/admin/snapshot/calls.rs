@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::telemetry::request_record::CallRecord;
+use crocodile_pear::unstable::telemetry::request_record::CallRecord;
 use http::StatusCode;
 use serde_json::{Value, json};
 

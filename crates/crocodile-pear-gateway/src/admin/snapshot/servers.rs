@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crocodile_pear::database::StatementEnd;
-use crocodile_pear::telemetry::histogram::{HTTP, time_quantile};
-use crocodile_pear::upstream::CallEnd;
+use crocodile_pear::unstable::database::StatementEnd;
+use crocodile_pear::unstable::telemetry::histogram::{HTTP, time_quantile};
+use crocodile_pear::unstable::upstream::CallEnd;
 
 use super::number::rounded;
 use crate::gateway::Gateway;

@@ -37,7 +37,7 @@ mod tests;
 
 use std::path::Path;
 
-use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::problem::{Problems, Span};
 
 use super::outcome::{Imported, Unreadable};
 use super::report::Report;
@@ -73,7 +73,7 @@ fn make(read: Read) -> Result<Imported, Unreadable> {
 }
 
 /// The version of the file's format.
-fn version(root: &crocodile_pear::config::spec::Node) -> Result<u64, (Span, String, &'static str)> {
+fn version(root: &crocodile_pear::unstable::config::spec::Node) -> Result<u64, (Span, String, &'static str)> {
     if root.as_map().is_none() {
         return Err((root.span, format!("found {}, wanted a configuration of KrakenD", root.found()), ""));
     }

@@ -33,7 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
 
-use crocodile_pear::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::problem::{Problems, Span};
 
 use super::outcome::{Imported, Unreadable};
 use super::report::Report;

@@ -1,6 +1,6 @@
 //! The results of an importer.
 
-use crocodile_pear::config::problem::{Problem, Problems, Span};
+use crocodile_pear::unstable::config::problem::{Problem, Problems, Span};
 
 use super::report::Report;
 use super::yaml::Map;

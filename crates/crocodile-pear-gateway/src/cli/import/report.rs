@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crocodile_pear::config::problem::{Problem, Severity, Span};
+use crocodile_pear::unstable::config::problem::{Problem, Severity, Span};
 use serde_json::{Value, json};
 
 use crate::config::visible;

@@ -331,8 +331,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::config::problem::Problems;
-    use crocodile_pear::config::spec::Node;
+    use crocodile_pear::unstable::config::problem::Problems;
+    use crocodile_pear::unstable::config::spec::Node;
 
     use super::{Map, Yaml};
 
@@ -423,7 +423,8 @@ endpoints:
             map.set("inner", Map::of(if text.is_empty() { "x" } else { text }, Yaml::text(text)));
             let written = map.document();
             let mut problems = Problems::default();
-            let node = crocodile_pear::config::yaml::read(0, &written, &|_| None, &mut problems).expect("it is YAML");
+            let node = crocodile_pear::unstable::config::yaml::read(0, &written, &|_| None, &mut problems)
+                .expect("it is YAML");
             let read = |node: Option<&Node>| node.and_then(Node::as_text).map(|text| text.value);
             assert_eq!(read(node.field("plain")).as_deref(), Some(text), "{written}");
             let list = node.field("list").and_then(Node::as_list).expect("a list");

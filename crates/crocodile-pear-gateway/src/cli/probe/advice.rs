@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crocodile_pear::config::spec::Decode;
-use crocodile_pear::net::protocol::Protocol;
-use crocodile_pear::upstream::Call;
+use crocodile_pear::unstable::config::spec::Decode;
+use crocodile_pear::unstable::net::protocol::Protocol;
+use crocodile_pear::unstable::upstream::Call;
 
 use super::dial::Dial;
 use super::found::{Advice, Found};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crocodile_pear::runtime::calendar::Day;
+use crocodile_pear::unstable::runtime::calendar::Day;
 
 use crate::config::visible::is_hidden;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear::net::tls::TlsVersion;
+use crocodile_pear::unstable::net::tls::TlsVersion;
 use serde_json::{Value, json};
 
 use super::found::Found;

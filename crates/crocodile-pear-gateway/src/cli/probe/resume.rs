@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear::net::tls::TlsVersion;
+use crocodile_pear::unstable::net::tls::TlsVersion;
 
 use super::dial::Dial;
 use super::trouble::Trouble;

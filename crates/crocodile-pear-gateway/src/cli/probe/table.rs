@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crocodile_pear::net::tls::TlsVersion;
+use crocodile_pear::unstable::net::tls::TlsVersion;
 
 use super::certificate::Certificate;
 use super::found::Found;

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-use crocodile_pear::net::tls::refusal;
+use crocodile_pear::unstable::net::tls::refusal;
 use rustls::AlertDescription;
 
 /// A failure between the probe and the server.

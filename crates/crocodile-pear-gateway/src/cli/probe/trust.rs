@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::net::tls::{Judge, Shown, TlsVersion, Verifier, refusal};
+use crocodile_pear::unstable::net::tls::{Judge, Shown, TlsVersion, Verifier, refusal};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;

@@ -1,6 +1,6 @@
 //! The ways in which a server may be spoken to.
 
-use crocodile_pear::net::tls::TlsVersion;
+use crocodile_pear::unstable::net::tls::TlsVersion;
 
 use super::target::Scheme;
 

@@ -1,11 +1,11 @@
 //! An endpoint, as written.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, Size};
-use crocodile_pear::pipeline::step::StreamSpec;
-use crocodile_pear::pipeline::steps::Written;
-use crocodile_pear::spec;
-use crocodile_pear::upstream::LinksSpec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, Size};
+use crocodile_pear::unstable::pipeline::step::StreamSpec;
+use crocodile_pear::unstable::pipeline::steps::Written;
+use crocodile_pear::unstable::spec;
+use crocodile_pear::unstable::upstream::LinksSpec;
 
 use crate::gateway::detach::EndpointDetachSpec;
 use crate::http::upgrade::Upgrades;
@@ -42,7 +42,7 @@ spec! {
     short(proxy)
 }
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// The handling of a client's body that no call takes and no expression reads.
     pub enum UnreadBodySpec {
         /// Such a request gets 413.

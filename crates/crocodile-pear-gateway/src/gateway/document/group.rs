@@ -1,8 +1,8 @@
 //! `groups`: endpoints that have hosts and layers in common.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Entries, Located, Texts};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Entries, Located, Texts};
+use crocodile_pear::unstable::spec;
 
 use super::endpoint::EndpointSpec;
 use super::versions::VersionsSpec;

@@ -1,8 +1,8 @@
 //! The readable parts of a document with errors, so that one `check` also finds the problems that only compiling shows.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Entries, Located, Node, misplaced};
-use crocodile_pear::pipeline::steps::Written;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Entries, Located, Node, misplaced};
+use crocodile_pear::unstable::pipeline::steps::Written;
 
 use super::endpoint::{EndpointSpec, MAX_BODY};
 use super::group::GroupSpec;

@@ -5,8 +5,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Pulled;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Pulled;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use tokio::sync::oneshot;

@@ -1,6 +1,6 @@
 //! zlib's deflate, run until it has nothing left to say.
 
-use crocodile_pear::error::{Error, Kind};
+use crocodile_pear::unstable::error::{Error, Kind};
 use flate2::{Compress, FlushCompress, Status};
 
 /// The room that is made for output at a time.

@@ -3,7 +3,7 @@
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use bytes::Bytes;
-use crocodile_pear::error::Error;
+use crocodile_pear::unstable::error::Error;
 use flate2::{Compress, Compression, FlushCompress};
 use zstd::stream::raw::{CParameter, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe::ParamSwitch;

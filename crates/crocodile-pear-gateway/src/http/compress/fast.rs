@@ -1,6 +1,6 @@
 //! gzip at its fastest level: blocks that know nothing of each other, so that several can be made at once.
 
-use crocodile_pear::error::Error;
+use crocodile_pear::unstable::error::Error;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
 use super::deflate::deflate;

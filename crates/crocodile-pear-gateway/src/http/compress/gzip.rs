@@ -1,6 +1,6 @@
 //! A gzip member (RFC 1952) around a deflate stream. Data that does not shrink is stored.
 
-use crocodile_pear::error::Error;
+use crocodile_pear::unstable::error::Error;
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
 use super::deflate::deflate;

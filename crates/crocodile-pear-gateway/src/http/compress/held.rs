@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use crocodile_pear::error::Error;
-use crocodile_pear::message::body::Pulled;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::message::body::Pulled;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 

@@ -1,7 +1,7 @@
 //! Which content types are worth compressing.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
 
 /// Media types that are text underneath. Pictures, films and archives are compressed already.
 const USUAL: [&str; 20] = [

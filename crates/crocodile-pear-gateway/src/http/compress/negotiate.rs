@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// A content coding.
     pub enum Coding {
         /// Zstandard (RFC 8878), in a window of 256 KiB.

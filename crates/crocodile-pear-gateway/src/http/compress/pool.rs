@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use crocodile_pear::error::Error;
+use crocodile_pear::unstable::error::Error;
 use tokio::sync::oneshot;
 
 use super::encoder::Encoder;

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use crocodile_pear::cache::Making;
-use crocodile_pear::error::Error;
+use crocodile_pear::unstable::cache::Making;
+use crocodile_pear::unstable::error::Error;
 use http_body::{Body, Frame};
 
 use super::coded::Coded;

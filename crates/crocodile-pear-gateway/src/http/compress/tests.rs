@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::message::body::Whole;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::message::body::Whole;
 use http::header::{ACCEPT_ENCODING, HeaderName};
 use http_body::{Body as _, Frame};
 
@@ -57,7 +57,7 @@ fn data(bytes: &[u8]) -> Act {
 }
 
 fn compressor() -> Compressor {
-    crocodile_pear::config::spec::defaults::<Compress>().ready(&mut Problems::default()).expect("on")
+    crocodile_pear::unstable::config::spec::defaults::<Compress>().ready(&mut Problems::default()).expect("on")
 }
 
 /// The answer as the client would have it.
@@ -501,7 +501,7 @@ async fn a_large_answer_is_the_same_whoever_compresses_it() {
 #[tokio::test]
 async fn fifty_users_are_no_larger_compressed_than_in_the_thesis() {
     let users = crocodile_pear_demo::fifty_users().await;
-    let on = crocodile_pear::config::spec::defaults::<Compress>();
+    let on = crocodile_pear::unstable::config::spec::defaults::<Compress>();
     let compressor = on.ready(&mut Problems::default()).expect("on");
     for (coding, most) in [("gzip", 16_563), ("deflate", 16_563), ("br", 16_563), ("zstd", 16_000)] {
         let mut response = http::Response::new(Body::Bytes(users.clone()));

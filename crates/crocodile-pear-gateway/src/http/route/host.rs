@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
 
 /// A host as written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -144,7 +144,7 @@ impl<T> Hosts<T> {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::config::problem::Span;
+    use crocodile_pear::unstable::config::problem::Span;
 
     use super::super::host::*;
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::request::context::Params;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::request::context::Params;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -211,8 +211,8 @@ fn decode(segment: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::config::problem::{Problems, Span};
-    use crocodile_pear::config::spec::Located;
+    use crocodile_pear::unstable::config::problem::{Problems, Span};
+    use crocodile_pear::unstable::config::spec::Located;
 
     use super::super::tree::*;
 

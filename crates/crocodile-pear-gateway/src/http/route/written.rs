@@ -1,8 +1,8 @@
 //! `METHOD /path`, as it is written.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, suggest};
-use crocodile_pear::template;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, suggest};
+use crocodile_pear::unstable::template;
 use http::Method;
 
 /// The methods that an endpoint may have.

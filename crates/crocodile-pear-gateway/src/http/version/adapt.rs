@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::format::form;
-use crocodile_pear::jq::{Filter, Value};
-use crocodile_pear::json;
-use crocodile_pear::pipeline::step::Blame;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::format::form;
+use crocodile_pear::unstable::jq::{Filter, Value};
+use crocodile_pear::unstable::json;
+use crocodile_pear::unstable::pipeline::step::Blame;
+use crocodile_pear::unstable::request::context::Scope;
 
 /// The changes of a request, from the oldest version to the newest.
 pub struct Adapting {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::request::context::Scope;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
@@ -275,7 +275,7 @@ impl Choice {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::message::body::Body;
+    use crocodile_pear::unstable::message::body::Body;
     use http::{HeaderMap, Method};
 
     use super::super::choose::*;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Node};
-use crocodile_pear::runtime::calendar::Day;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node};
+use crocodile_pear::unstable::runtime::calendar::Day;
 
 /// A point in time, in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

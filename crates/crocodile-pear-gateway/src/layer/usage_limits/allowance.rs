@@ -1,11 +1,11 @@
 //! How much a limit lets pass, and for how long: fixed, or by the request.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Expression, Json, Node};
-use crocodile_pear::jq::{self, Filter, as_str};
-use crocodile_pear::json::value::{self, Shape};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Json, Node};
+use crocodile_pear::unstable::jq::{self, Filter, as_str};
+use crocodile_pear::unstable::json::value::{self, Shape};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use super::period::Period;
 use super::rate::{Rate, RateValue};
@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_number_is_counted_in_whole_units() {
-        let read = |text: &str| whole(&crocodile_pear::json::read(&text.as_bytes().to_vec().into()).expect("JSON"));
+        let read =
+            |text: &str| whole(&crocodile_pear::unstable::json::read(&text.as_bytes().to_vec().into()).expect("JSON"));
         for (text, count) in [
             ("0", Some(0)),
             ("17", Some(17)),
@@ -215,8 +216,9 @@ mod tests {
 
     #[test]
     fn an_amount_of_zero_refuses_every_request_at_each_of_several_gateways() {
-        let read =
-            |kind: Kind, text: &str| kind.read(&crocodile_pear::json::read(&text.as_bytes().to_vec().into()).ok()?);
+        let read = |kind: Kind, text: &str| {
+            kind.read(&crocodile_pear::unstable::json::read(&text.as_bytes().to_vec().into()).ok()?)
+        };
         let table = Table::default();
         for allowance in [read(Kind::Rate(None), "\"0/1m\""), read(Kind::Quota(Period::Day), "0")] {
             let allowance = allowance.expect("an allowance");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crocodile_pear::jq::Value;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::jq::Value;
+use crocodile_pear::unstable::request::context::Scope;
 use http::StatusCode;
 
 use super::allowance::Allowance;

@@ -1,12 +1,12 @@
 //! The cost of a request: one, or the value of an expression over the request or its finished answer.
 
-use crocodile_pear::config::spec::Expression;
-use crocodile_pear::format::sse::Events;
-use crocodile_pear::http::http1::answer::is_events;
-use crocodile_pear::jq::{self, Filter, Value};
-use crocodile_pear::json::{self, value::as_object};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::spec::Expression;
+use crocodile_pear::unstable::format::sse::Events;
+use crocodile_pear::unstable::http::http1::answer::is_events;
+use crocodile_pear::unstable::jq::{self, Filter, Value};
+use crocodile_pear::unstable::json::{self, value::as_object};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::{HeaderMap, StatusCode};
 
 use super::allowance::whole;
@@ -59,7 +59,7 @@ impl Cost {
     }
 }
 
-fn units(found: Result<Option<Value>, crocodile_pear::error::Error>, failures: &LogLimiter) -> Option<u64> {
+fn units(found: Result<Option<Value>, crocodile_pear::unstable::error::Error>, failures: &LogLimiter) -> Option<u64> {
     match found {
         Ok(value) => whole(&value?),
         Err(error) => {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::spec::{Expression, Located};
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::config::spec::{Expression, Located};
+use crocodile_pear::unstable::request::context::Scope;
 
 use super::allowance::{Allowance, Amount};
 use super::cost::Cost;
@@ -98,7 +98,7 @@ impl Limit {
 
     /// Whether it needs the claims of the consumer.
     pub fn needs_claims(&self) -> bool {
-        let uses = |filter: &crocodile_pear::jq::Filter| filter.uses().iter().any(|name| name == "claims");
+        let uses = |filter: &crocodile_pear::unstable::jq::Filter| filter.uses().iter().any(|name| name == "claims");
         let amount = matches!(&self.amount, Amount::Of { filter, .. } if uses(filter));
         let cost = matches!(&self.cost, Some(Cost::Before(filter, _)) if uses(filter));
         amount || cost || self.by.needs_claims()

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
 use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
@@ -320,7 +320,7 @@ fn outline(limit: &Limit) -> String {
 
 /// A time in whole units, as in the configuration.
 fn told(nanos: u64) -> String {
-    use crocodile_pear::config::spec::Decode;
+    use crocodile_pear::unstable::config::spec::Decode;
     let time = std::time::Duration::from_nanos(nanos);
     time.written().and_then(|written| written.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use crocodile_pear::error::Error;
-use crocodile_pear::jq::{self, Value};
-use crocodile_pear::message::answer::Answer;
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::{format, json, offload};
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::jq::{self, Value};
+use crocodile_pear::unstable::message::answer::Answer;
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::{format, json, offload};
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Frame, SizeHint};

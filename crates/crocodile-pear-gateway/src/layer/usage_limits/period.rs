@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crocodile_pear::runtime::calendar::{Day, SECONDS};
+use crocodile_pear::unstable::runtime::calendar::{Day, SECONDS};
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// The period of a quota, in UTC.
     pub enum Period {
         /// From the full hour.

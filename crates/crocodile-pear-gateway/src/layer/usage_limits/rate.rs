@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Located, Node};
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node};
 
 /// A number of requests per time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

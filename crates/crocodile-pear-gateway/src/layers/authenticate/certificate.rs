@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::credentials::Credentials;
-use crocodile_pear::request::facts::{ClientAddress, ClientCertificate};
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::credentials::Credentials;
+use crocodile_pear::unstable::request::facts::{ClientAddress, ClientCertificate};
+use crocodile_pear::unstable::spec;
 use http::HeaderValue;
 
 use super::method::{Judgement, Method, Outcome};
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn a_name_of_one_kind_is_no_name_of_another() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let network = |text: &str| crocodile_pear::config::spec::Node::from_json(&text.into());
+        let network = |text: &str| crocodile_pear::unstable::config::spec::Node::from_json(&text.into());
         let networks = vec![
-            crocodile_pear::config::spec::Decode::decode(&network("10.0.0.0/8"), &mut Problems::default())
+            crocodile_pear::unstable::config::spec::Decode::decode(&network("10.0.0.0/8"), &mut Problems::default())
                 .expect("a network"),
         ];
         let accepted = [

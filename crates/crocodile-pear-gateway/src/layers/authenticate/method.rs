@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::error::Error;
-use crocodile_pear::jq::Value;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::credentials::Credentials;
-use crocodile_pear::request::facts::GrantedField;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::jq::Value;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::credentials::Credentials;
+use crocodile_pear::unstable::request::facts::GrantedField;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Response};
 

@@ -1,7 +1,7 @@
 //! The methods, by their names in the configuration.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Node, OneKey, one_key};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node, OneKey, one_key};
 
 use super::api_key::ApiKey;
 use super::basic::Basic;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::credentials::Credentials;
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::credentials::Credentials;
 use http::HeaderName;
 use http::header::{AUTHORIZATION, COOKIE};
 use percent_encoding::percent_decode_str;
@@ -122,7 +122,7 @@ pub fn authorization<'a>(scope: &'a Scope, scheme: &str) -> Result<&'a [u8], Out
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::message::body::Body;
+    use crocodile_pear::unstable::message::body::Body;
     use http::{HeaderMap, HeaderValue, Method};
 
     use super::*;

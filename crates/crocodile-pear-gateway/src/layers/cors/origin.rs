@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Located;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Located;
 
 /// An allowed origin, or a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! `preset`: common security fields, with the reason for each.
 
-use crocodile_pear::choice;
+use crocodile_pear::unstable::choice;
 use http::header::{
     CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY, SERVER, STRICT_TRANSPORT_SECURITY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,

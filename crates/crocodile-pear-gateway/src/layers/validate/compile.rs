@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crocodile_pear::config::spec::Json;
+use crocodile_pear::unstable::config::spec::Json;
 use jsonschema::{Draft, PatternOptions, Registry, Retrieve, ValidationOptions, Validator};
 use referencing::Resolver;
 use serde_json::{Map, json};

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crocodile_pear::offload;
+use crocodile_pear::unstable::offload;
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
 use regex_automata::nfa::thompson::pikevm::PikeVM;

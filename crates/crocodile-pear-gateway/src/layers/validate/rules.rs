@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crocodile_pear::config::spec::Json;
-use crocodile_pear::offload;
+use crocodile_pear::unstable::config::spec::Json;
+use crocodile_pear::unstable::offload;
 use jsonschema::Validator;
 
 use super::pattern::Pattern;
@@ -163,7 +163,7 @@ impl Rules {
     ///
     /// # Errors
     /// `Expression` if the value takes more work than a validation may.
-    pub fn check(&self, value: &Json) -> Result<Vec<Violation>, crocodile_pear::error::Error> {
+    pub fn check(&self, value: &Json) -> Result<Vec<Violation>, crocodile_pear::unstable::error::Error> {
         // The budget of memory is for expressions; what is kept here has a bound of its own.
         offload::evaluate(WORK, 0, || {
             let mut run = Run { rules: &self.rules, kept: HashMap::new(), keeps: true, deep: 0 };

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind};
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind};
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, Retrieve, Uri};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crocodile_pear::config::spec::Json;
+use crocodile_pear::unstable::config::spec::Json;
 use jsonschema::{Draft, Retrieve, Uri};
 use serde_json::json;
 
@@ -178,7 +178,10 @@ fn no_value_costs_more_than_its_size() {
     ] {
         // On a core the budget is small.
         let judged = rules(&schema).check(&body);
-        assert!(judged.is_err_and(|error| error.kind() == crocodile_pear::error::Kind::Expression), "{schema}");
+        assert!(
+            judged.is_err_and(|error| error.kind() == crocodile_pear::unstable::error::Kind::Expression),
+            "{schema}"
+        );
     }
     for (schema, body) in [
         (json!({ "format": "regex" }), json!("^[a-z]+(?<name>x|y){3,50}$")),

@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
 
-use crocodile_pear::config::spec::Json;
+use crocodile_pear::unstable::config::spec::Json;
 use hashbrown::HashTable;
 use serde_json::Number;
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use crocodile_pear::config::carried_state::Carry;
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Located, Secret, Texts, defaults, only};
-use crocodile_pear::net::tls::TlsSpec;
-use crocodile_pear::upstream::{Remote, UpstreamEnvironment};
-use crocodile_pear::{choice, spec};
+use crocodile_pear::unstable::config::carried_state::Carry;
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Located, Secret, Texts, defaults, only};
+use crocodile_pear::unstable::net::tls::TlsSpec;
+use crocodile_pear::unstable::upstream::{Remote, UpstreamEnvironment};
+use crocodile_pear::unstable::{choice, spec};
 use http::Uri;
 
 /// Let's Encrypt.

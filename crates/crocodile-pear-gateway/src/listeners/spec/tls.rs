@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::Located;
-use crocodile_pear::{choice, spec};
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::{choice, spec};
 
 use super::acme::AcmeSpec;
 use crate::server::{Day, Demand, Distrust, Identity, Overdue, Setup, Tls, Trust, Unfit};

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-use crocodile_pear::config::spec::{Located, suggest};
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::config::spec::{Located, suggest};
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use super::{Access, AccessLogSpec, Condition, Format, entry, template};
 use crate::layer::Compile;

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crocodile_pear::error::ErrorType;
-use crocodile_pear::jq::{self, Filter, Value, as_str};
-use crocodile_pear::json::value::{as_object, number};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::facts::ClientFacts;
-use crocodile_pear::telemetry::request_record::{Record, Summary};
-use crocodile_pear::telemetry::trace::Trace;
-use crocodile_pear::template::scalar;
+use crocodile_pear::unstable::error::ErrorType;
+use crocodile_pear::unstable::jq::{self, Filter, Value, as_str};
+use crocodile_pear::unstable::json::value::{as_object, number};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::facts::ClientFacts;
+use crocodile_pear::unstable::telemetry::request_record::{Record, Summary};
+use crocodile_pear::unstable::telemetry::trace::Trace;
+use crocodile_pear::unstable::template::scalar;
 use http::{HeaderName, Version};
 
 use crate::layer::Ended;

@@ -4,8 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crocodile_pear::request::facts::ClientAddress;
-use crocodile_pear::telemetry::trace::Trace;
+use crocodile_pear::unstable::request::facts::ClientAddress;
+use crocodile_pear::unstable::telemetry::trace::Trace;
 use http::header::USER_AGENT;
 
 use super::entry::Entry;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use crocodile_pear::telemetry::trace::Trace;
+use crocodile_pear::unstable::telemetry::trace::Trace;
 use http::header::{REFERER, USER_AGENT};
 
 use super::entry::Entry;

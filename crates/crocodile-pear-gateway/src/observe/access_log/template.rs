@@ -1,9 +1,9 @@
 //! Lines in the operator's own format: text with expressions in braces.
 
-use crocodile_pear::config::spec::Located;
-use crocodile_pear::jq::{self, Filter};
-use crocodile_pear::json::value::{Shape, shape};
-use crocodile_pear::template::{self, Part, scalar};
+use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::jq::{self, Filter};
+use crocodile_pear::unstable::json::value::{Shape, shape};
+use crocodile_pear::unstable::template::{self, Part, scalar};
 
 use super::entry::{Entry, VARIABLES};
 use super::escape;

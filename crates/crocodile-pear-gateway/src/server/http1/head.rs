@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
-use crocodile_pear::http::http1::request::RequestHead;
-use crocodile_pear::http::http1::trailers::may_trail;
-use crocodile_pear::http::http1::{Reuse, write};
+use crocodile_pear::unstable::http::http1::request::RequestHead;
+use crocodile_pear::unstable::http::http1::trailers::may_trail;
+use crocodile_pear::unstable::http::http1::{Reuse, write};
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TE, TRAILER, UPGRADE};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
 use tokio::time::Instant;

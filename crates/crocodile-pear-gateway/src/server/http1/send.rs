@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::answer::is_events;
-use crocodile_pear::http::http1::{Reuse, write};
-use crocodile_pear::json;
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::message::side_channel::Tunnel;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::answer::is_events;
+use crocodile_pear::unstable::http::http1::{Reuse, write};
+use crocodile_pear::unstable::json;
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::side_channel::Tunnel;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap};
 use http_body::Body as _;

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::message::side_channel::Tunnel;
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::message::side_channel::Tunnel;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 

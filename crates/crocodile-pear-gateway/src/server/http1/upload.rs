@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::{Broken, Decoder};
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::{Broken, Decoder};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 

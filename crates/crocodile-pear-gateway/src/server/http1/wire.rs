@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use crocodile_pear::runtime::deadline_timer::Alarm;
+use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 

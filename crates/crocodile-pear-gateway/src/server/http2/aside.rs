@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use crocodile_pear::http::http1::fields::of_interim;
-use crocodile_pear::message::side_channel::Interim;
+use crocodile_pear::unstable::http::http1::fields::of_interim;
+use crocodile_pear::unstable::message::side_channel::Interim;
 use h2::server::SendResponse;
 use http::{HeaderMap, Response, StatusCode};
 

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::BytesMut;
-use crocodile_pear::http::http1::answer::is_grpc;
-use crocodile_pear::http::http1::fields::imitates;
-use crocodile_pear::http::http1::request::{
+use crocodile_pear::unstable::http::http1::answer::is_grpc;
+use crocodile_pear::unstable::http::http1::fields::imitates;
+use crocodile_pear::unstable::http::http1::request::{
     Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, admit_target, authority, digits,
 };
 use h2::ext::Protocol;

@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::answer::is_events;
-use crocodile_pear::http::http1::trailers;
-use crocodile_pear::json;
-use crocodile_pear::message::body::{Body, Pulled};
-use crocodile_pear::runtime::deadline_timer::Alarm;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::answer::is_events;
+use crocodile_pear::unstable::http::http1::trailers;
+use crocodile_pear::unstable::json;
+use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue};

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::http::http1::request::Refusal;
-use crocodile_pear::message::body::Body;
+use crocodile_pear::unstable::http::http1::request::Refusal;
+use crocodile_pear::unstable::message::body::Body;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderValue, Method, Request, StatusCode, Version};

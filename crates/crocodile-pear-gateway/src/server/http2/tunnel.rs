@@ -6,10 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use crocodile_pear::config::spec::Timeout;
-use crocodile_pear::message::body::Body;
-use crocodile_pear::message::side_channel::Tunnel;
-use crocodile_pear::runtime::deadline_timer::Alarm;
+use crocodile_pear::unstable::config::spec::Timeout;
+use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::Tunnel;
+use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::StatusCode;

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use crocodile_pear::error::{Error, Kind};
-use crocodile_pear::http::http1::trailers;
-use crocodile_pear::runtime::deadline_timer::Alarm;
+use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::http1::trailers;
+use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;

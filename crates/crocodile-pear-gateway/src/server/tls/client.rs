@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crocodile_pear::request::facts::ClientCertificate;
+use crocodile_pear::unstable::request::facts::ClientCertificate;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateRevocationListDer;
 use rustls::pki_types::pem::PemObject;

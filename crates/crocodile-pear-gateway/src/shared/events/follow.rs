@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use crocodile_pear::cache::Store;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::cache::Store;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;

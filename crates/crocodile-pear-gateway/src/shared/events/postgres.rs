@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use crocodile_pear::database::{Address, Connected, DatabaseConnection, told};
+use crocodile_pear::unstable::database::{Address, Connected, DatabaseConnection, told};
 use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, Error};

@@ -1,10 +1,10 @@
 //! The meaning of a message for the cache.
 
 use bytes::Bytes;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::Expression;
-use crocodile_pear::jq::{self, Filter, Value};
-use crocodile_pear::json;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::Expression;
+use crocodile_pear::unstable::jq::{self, Filter, Value};
+use crocodile_pear::unstable::json;
 
 use crate::shared::purge::{ModeSpec, Purging};
 

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::config::files::Files;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Expression, Located, Secret, defaults};
-use crocodile_pear::database;
-use crocodile_pear::net::tls::TlsSpec;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::files::Files;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Expression, Located, Secret, defaults};
+use crocodile_pear::unstable::database;
+use crocodile_pear::unstable::net::tls::TlsSpec;
+use crocodile_pear::unstable::spec;
 
 use super::reaction::Reaction;
 use super::{postgres, redis};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::cache::Store;
+use crocodile_pear::unstable::cache::Store;
 use tokio::time::{Instant, sleep_until};
 
 /// While it lives, what has tags is stale. What was fetched before its end stays so until it is fetched anew.

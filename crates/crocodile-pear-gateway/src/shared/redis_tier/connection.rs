@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::cache::Tier;
-use crocodile_pear::choice;
+use crocodile_pear::unstable::cache::Tier;
+use crocodile_pear::unstable::choice;
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;

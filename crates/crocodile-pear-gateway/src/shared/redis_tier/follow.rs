@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::cache::{self, Purge, PurgeMode, Stamp};
+use crocodile_pear::unstable::cache::{self, Purge, PurgeMode, Stamp};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};

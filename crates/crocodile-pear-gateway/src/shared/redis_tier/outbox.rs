@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crocodile_pear::cache::{self, Purge, PurgeMode, Stamp};
+use crocodile_pear::unstable::cache::{self, Purge, PurgeMode, Stamp};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;

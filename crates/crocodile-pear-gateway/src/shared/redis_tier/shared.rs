@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crocodile_pear::cache::store::codec;
-use crocodile_pear::cache::{self, Entry, Key, Purge, PurgeMode, Shared, Stamp, Tier};
-use crocodile_pear::http::date::Moment;
+use crocodile_pear::unstable::cache::store::codec;
+use crocodile_pear::unstable::cache::{self, Entry, Key, Purge, PurgeMode, Shared, Stamp, Tier};
+use crocodile_pear::unstable::http::date::Moment;
 use futures_util::future::BoxFuture;
 use http::header::{ETAG, LAST_MODIFIED};
 use redis::Cmd;

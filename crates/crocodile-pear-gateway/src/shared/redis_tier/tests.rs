@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use crocodile_pear::cache::rules::policy::Terms;
-use crocodile_pear::cache::{Entry, Key, Mark, Purge, PurgeMode, SharedBody, Tags};
+use crocodile_pear::unstable::cache::rules::policy::Terms;
+use crocodile_pear::unstable::cache::{Entry, Key, Mark, Purge, PurgeMode, SharedBody, Tags};
 use http::{HeaderMap, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -121,14 +121,14 @@ impl Gateway {
         wait(|| matches!(*self._store.state.borrow(), State::Up(_)));
     }
 
-    fn cache(&self) -> &crocodile_pear::cache::Store {
+    fn cache(&self) -> &crocodile_pear::unstable::cache::Store {
         &self.lasting.cache
     }
 
     fn put(&self, mark: Mark, path: &str, body: &str) -> bool {
         let (headers, selector, copies) = (HeaderMap::new(), Box::default(), Default::default());
         let terms = Terms {
-            born: crocodile_pear::http::date::Moment::now(),
+            born: crocodile_pear::unstable::http::date::Moment::now(),
             fresh: Duration::from_secs(600),
             ..Terms::default()
         };
@@ -215,8 +215,11 @@ fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
 }
 
 fn entry_of(body: &str) -> Entry {
-    let terms =
-        Terms { born: crocodile_pear::http::date::Moment::now(), fresh: Duration::from_secs(600), ..Terms::default() };
+    let terms = Terms {
+        born: crocodile_pear::unstable::http::date::Moment::now(),
+        fresh: Duration::from_secs(600),
+        ..Terms::default()
+    };
     Entry {
         status: StatusCode::OK,
         headers: HeaderMap::new(),

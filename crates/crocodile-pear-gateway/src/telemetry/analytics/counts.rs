@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear::telemetry::histogram::{self, Bounds};
+use crocodile_pear::unstable::telemetry::histogram::{self, Bounds};
 
 /// The upper bounds of the counted durations: those of the metrics. What takes longer is counted behind the last.
 pub const BOUNDS: Bounds = histogram::HTTP;

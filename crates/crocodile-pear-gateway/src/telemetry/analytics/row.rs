@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crocodile_pear::format::csv;
+use crocodile_pear::unstable::format::csv;
 
 use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use crocodile_pear::runtime::thread_id::THREADS;
+use crocodile_pear::unstable::runtime::thread_id::THREADS;
 
 use super::consumers::{Consumers, OTHER};
 use super::counts::{Counts, Finished};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::cache::{CacheOwner, Counters, OUTCOMES, Store};
+use crocodile_pear::unstable::cache::{CacheOwner, Counters, OUTCOMES, Store};
 
 use super::exposition::{Exposition, label};
 

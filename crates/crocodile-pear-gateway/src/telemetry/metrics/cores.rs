@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crocodile_pear::telemetry::histogram::{Bounds, Histogram};
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::telemetry::histogram::{Bounds, Histogram};
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use tokio::time::{Instant, sleep};
 
 use super::exposition::Exposition;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::database::{Database, ServerState, StatementEnd};
+use crocodile_pear::unstable::database::{Database, ServerState, StatementEnd};
 use indexmap::IndexMap;
 
 use super::exposition::{Exposition, label};

@@ -1,6 +1,6 @@
 //! Metrics of calls that went on without their client.
 
-use crocodile_pear::runtime::detached;
+use crocodile_pear::unstable::runtime::detached;
 
 use super::exposition::Exposition;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{Arguments, Display, Write};
 
-use crocodile_pear::telemetry::histogram::{Bounds, Snapshot};
+use crocodile_pear::unstable::telemetry::histogram::{Bounds, Snapshot};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ pub fn label(text: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use crocodile_pear::telemetry::histogram::Histogram;
+    use crocodile_pear::unstable::telemetry::histogram::Histogram;
 
     use super::super::exposition::*;
 

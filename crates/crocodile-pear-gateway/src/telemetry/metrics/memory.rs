@@ -1,6 +1,6 @@
 //! Memory by owner, as far as it is counted where it is taken; and long work, which waits for memory and threads.
 
-use crocodile_pear::offload;
+use crocodile_pear::unstable::offload;
 
 use super::exposition::Exposition;
 

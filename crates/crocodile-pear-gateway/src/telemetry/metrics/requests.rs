@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::error::ErrorType;
-use crocodile_pear::runtime::thread_id::{self, THREADS};
-use crocodile_pear::telemetry::histogram::{self, Histograms, Snapshot};
-use crocodile_pear::telemetry::request_record::{CallRecord, CallingStep};
+use crocodile_pear::unstable::error::ErrorType;
+use crocodile_pear::unstable::runtime::thread_id::{self, THREADS};
+use crocodile_pear::unstable::telemetry::histogram::{self, Histograms, Snapshot};
+use crocodile_pear::unstable::telemetry::request_record::{CallRecord, CallingStep};
 use http::Method;
 use indexmap::IndexMap;
 

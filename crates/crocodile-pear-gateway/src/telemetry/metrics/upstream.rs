@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::upstream::{CallEnd, CounterSnapshot, ServerState, Upstream};
+use crocodile_pear::unstable::upstream::{CallEnd, CounterSnapshot, ServerState, Upstream};
 use indexmap::IndexMap;
 
 use super::exposition::{Exposition, Family, label};

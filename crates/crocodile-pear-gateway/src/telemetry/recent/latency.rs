@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear::telemetry::histogram;
+use crocodile_pear::unstable::telemetry::histogram;
 
 /// Doublings from 32 us to 67 s.
 const DOUBLINGS: usize = 21;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::telemetry::request_record::Record;
-use crocodile_pear::telemetry::timeline::Mark;
+use crocodile_pear::unstable::telemetry::request_record::Record;
+use crocodile_pear::unstable::telemetry::timeline::Mark;
 use http::Method;
 
 /// The route of requests that no endpoint serves.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear::error::ErrorType;
+use crocodile_pear::unstable::error::ErrorType;
 use http::StatusCode;
 
 use crate::server::{End, Ending};

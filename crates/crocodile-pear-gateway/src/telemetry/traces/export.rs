@@ -6,9 +6,9 @@ use std::sync::mpsc as blocking;
 use std::thread;
 use std::time::Duration;
 
-use crocodile_pear::error::Error;
-use crocodile_pear::telemetry::log_limiter::LogLimiter;
-use crocodile_pear::upstream::Remote;
+use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
+use crocodile_pear::unstable::upstream::Remote;
 use http::{HeaderMap, StatusCode};
 use tokio::runtime;
 use tokio::sync::mpsc;

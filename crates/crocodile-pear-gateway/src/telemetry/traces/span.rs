@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crocodile_pear::error::{ErrorType, Kind};
-use crocodile_pear::request::context::Scope;
-use crocodile_pear::request::facts::ClientFacts;
-use crocodile_pear::telemetry::request_record::{CacheResult, CallKind, CallRecord, Record};
-use crocodile_pear::telemetry::trace::{Trace, span_id};
+use crocodile_pear::unstable::error::{ErrorType, Kind};
+use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::facts::ClientFacts;
+use crocodile_pear::unstable::telemetry::request_record::{CacheResult, CallKind, CallRecord, Record};
+use crocodile_pear::unstable::telemetry::trace::{Trace, span_id};
 use http::Method;
 use http::header::USER_AGENT;
 

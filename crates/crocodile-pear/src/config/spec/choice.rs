@@ -12,7 +12,7 @@ use crate::config::problem::Problems;
 /// Declares what is written as one of a few words.
 ///
 /// ```
-/// use crocodile_pear::choice;
+/// use crocodile_pear::unstable::choice;
 /// choice! {
 ///     /// In which order items are sent.
 ///     pub enum Order {
@@ -26,7 +26,7 @@ use crate::config::problem::Problems;
 /// ```
 #[cfg_attr(doc, doc(hidden))]
 #[macro_export]
-macro_rules! choice {
+macro_rules! unstable_choice {
     (
         $(#[doc = $doc:literal])*
         $vis:vis enum $name:ident {
@@ -40,8 +40,8 @@ macro_rules! choice {
         }
 
         impl $name {
-            const CHOICES: &'static [(Self, $crate::config::spec::Field)] = &[
-                $( (Self::$choice, $crate::config::spec::Field { name: $word, doc: concat!($($choice_doc, "\n"),*), was: None }), )*
+            const CHOICES: &'static [(Self, $crate::unstable::config::spec::Field)] = &[
+                $( (Self::$choice, $crate::unstable::config::spec::Field { name: $word, doc: concat!($($choice_doc, "\n"),*), was: None }), )*
             ];
 
             /// The word as written.
@@ -52,17 +52,17 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::config::spec::Decode for $name {
-            fn decode(node: &$crate::config::spec::Node, problems: &mut $crate::config::problem::Problems) -> Option<Self> {
-                $crate::config::spec::choose(node, Self::CHOICES, problems)
+        impl $crate::unstable::config::spec::Decode for $name {
+            fn decode(node: &$crate::unstable::config::spec::Node, problems: &mut $crate::unstable::config::problem::Problems) -> Option<Self> {
+                $crate::unstable::config::spec::choose(node, Self::CHOICES, problems)
             }
 
-            fn schema(definitions: &mut $crate::config::spec::Definitions) -> $crate::config::spec::Json {
+            fn schema(definitions: &mut $crate::unstable::config::spec::Definitions) -> $crate::unstable::config::spec::Json {
                 let doc = concat!($($doc, "\n"),*);
-                $crate::config::spec::choices(std::any::type_name::<Self>(), doc, Self::CHOICES, definitions)
+                $crate::unstable::config::spec::choices(std::any::type_name::<Self>(), doc, Self::CHOICES, definitions)
             }
 
-            fn written(&self) -> Option<$crate::config::spec::Json> {
+            fn written(&self) -> Option<$crate::unstable::config::spec::Json> {
                 Some(self.word().into())
             }
         }

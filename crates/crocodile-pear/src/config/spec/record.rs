@@ -22,7 +22,7 @@ use crate::config::problem::{Problems, Span};
 /// scalar too; `parse` is a `fn(Located<String>, &mut Problems) -> Option<Self>`.
 ///
 /// ```
-/// use crocodile_pear::{config::problem::Problems, config::spec::{Decode, Expression, Located, Node, only}, spec};
+/// use crocodile_pear::unstable::{config::problem::Problems, config::spec::{Decode, Expression, Located, Node, only}, spec};
 /// spec! {
 ///     /// Calls an upstream.
 ///     pub struct Call {
@@ -50,8 +50,8 @@ use crate::config::problem::{Problems, Span};
 /// ```
 #[cfg_attr(doc, doc(hidden))]
 #[macro_export]
-macro_rules! spec {
-    (@name $field:ident) => { $crate::config::spec::plain(stringify!($field)) };
+macro_rules! unstable_spec {
+    (@name $field:ident) => { $crate::unstable::config::spec::plain(stringify!($field)) };
     (@name $field:ident $written:literal) => { $written };
     (@was) => { None };
     (@was $was:literal) => { Some($was) };
@@ -61,10 +61,10 @@ macro_rules! spec {
     (@read $fields:ident $problems:ident $name:expr, $ty:ty, $default:expr) => {
         $fields.read_or::<$ty>($name, $problems, || $default)
     };
-    (@optional $ty:ty) => { ($crate::config::spec::absent::<$ty>(), None) };
+    (@optional $ty:ty) => { ($crate::unstable::config::spec::absent::<$ty>(), None) };
     (@optional $ty:ty, $default:expr) => {{
         let default: $ty = $default;
-        (true, $crate::config::spec::Decode::written(&default))
+        (true, $crate::unstable::config::spec::Decode::written(&default))
     }};
     (@short $node:ident $problems:ident) => {};
     (@short $node:ident $problems:ident $short:path) => {
@@ -74,8 +74,8 @@ macro_rules! spec {
         if let Some(text) = $node.as_text() {
             return $short(text, $problems);
         }
-        if $crate::config::spec::unquoted($node, &Self::known()) {
-            <$crate::config::spec::Expression as $crate::config::spec::Decode>::decode($node, $problems);
+        if $crate::unstable::config::spec::unquoted($node, &Self::known()) {
+            <$crate::unstable::config::spec::Expression as $crate::unstable::config::spec::Decode>::decode($node, $problems);
             return None;
         }
     };
@@ -102,57 +102,57 @@ macro_rules! spec {
 
         impl $name {
             #[allow(unused_mut, reason = "a spec may have no group")]
-            fn known() -> Vec<$crate::config::spec::Field> {
+            fn known() -> Vec<$crate::unstable::config::spec::Field> {
                 let mut known = vec![
-                    $( $crate::config::spec::Field {
-                        name: $crate::spec!(@name $field $($written)?),
+                    $( $crate::unstable::config::spec::Field {
+                        name: $crate::unstable::spec!(@name $field $($written)?),
                         doc: concat!($($field_doc, "\n"),*),
-                        was: $crate::spec!(@was $($was)?),
+                        was: $crate::unstable::spec!(@was $($was)?),
                     }, )*
                 ];
-                $( known.extend(<$group_ty as $crate::config::spec::Group>::known()); )?
+                $( known.extend(<$group_ty as $crate::unstable::config::spec::Group>::known()); )?
                 known
             }
         }
 
-        impl $crate::config::spec::Decode for $name {
-            fn decode(node: &$crate::config::spec::Node, problems: &mut $crate::config::problem::Problems) -> Option<Self> {
-                $crate::spec!(@short node problems $($short)?);
+        impl $crate::unstable::config::spec::Decode for $name {
+            fn decode(node: &$crate::unstable::config::spec::Node, problems: &mut $crate::unstable::config::problem::Problems) -> Option<Self> {
+                $crate::unstable::spec!(@short node problems $($short)?);
                 $( if node.as_list().is_some() {
                     let remedy = concat!("write `", stringify!($list), ":` above the list");
                     return node.wrong("a map", remedy, problems);
                 } )?
                 #[allow(unused_mut, reason = "a spec may have no fields")]
-                let mut fields = $crate::config::spec::Fields::of(node, Self::known(), problems)?;
-                $( let $field = $crate::spec!(
-                    @read fields problems $crate::spec!(@name $field $($written)?), $ty $(, $default)?
+                let mut fields = $crate::unstable::config::spec::Fields::of(node, Self::known(), problems)?;
+                $( let $field = $crate::unstable::spec!(
+                    @read fields problems $crate::unstable::spec!(@name $field $($written)?), $ty $(, $default)?
                 ); )*
-                $( let $group = <$group_ty as $crate::config::spec::Group>::read(&mut fields, problems); )?
+                $( let $group = <$group_ty as $crate::unstable::config::spec::Group>::read(&mut fields, problems); )?
                 fields.sound().then_some(())?;
                 Some(Self { $( $field: $field?, )* $( $group: $group?, )? })
             }
 
-            fn fields() -> Vec<$crate::config::spec::Field> {
+            fn fields() -> Vec<$crate::unstable::config::spec::Field> {
                 Self::known()
             }
 
-            fn schema(definitions: &mut $crate::config::spec::Definitions) -> $crate::config::spec::Json {
+            fn schema(definitions: &mut $crate::unstable::config::spec::Definitions) -> $crate::unstable::config::spec::Json {
                 definitions.define(std::any::type_name::<Self>(), |definitions| {
                     #[allow(unused_mut, reason = "a spec may have no group")]
                     let mut properties = vec![
                         $( {
-                            let (optional, default) = $crate::spec!(@optional $ty $(, $default)?);
-                            $crate::config::spec::Property {
-                                schema: <$ty as $crate::config::spec::Decode>::schema,
+                            let (optional, default) = $crate::unstable::spec!(@optional $ty $(, $default)?);
+                            $crate::unstable::config::spec::Property {
+                                schema: <$ty as $crate::unstable::config::spec::Decode>::schema,
                                 optional,
                                 default,
                             }
                         }, )*
                     ];
-                    $( properties.extend(<$group_ty as $crate::config::spec::Group>::properties()); )?
+                    $( properties.extend(<$group_ty as $crate::unstable::config::spec::Group>::properties()); )?
                     let short = false $(|| { let _ = $short; true })?;
                     let doc = concat!($($doc, "\n"),*);
-                    $crate::config::spec::object(doc, &Self::known(), &properties, short, definitions)
+                    $crate::unstable::config::spec::object(doc, &Self::known(), &properties, short, definitions)
                 })
             }
         }

@@ -131,7 +131,7 @@ const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML r
 ///
 /// let by_jq: Expression = jq(".id")?;
 /// let by_closure: Expression = (|text: String| text.len()).into_expression();
-/// # Ok::<(), crocodile_pear::error::Error>(())
+/// # Ok::<(), crocodile_pear::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Expression(

@@ -1,7 +1,7 @@
 //! JSON as a tree in which every part knows its place.
 
-use crocodile_pear::config::problem::Span;
-use crocodile_pear::config::spec::{Located, Node, NodeKind};
+use crocodile_pear::unstable::config::problem::Span;
+use crocodile_pear::unstable::config::spec::{Located, Node, NodeKind};
 
 /// How deep values may lie in each other: far more than KrakenD needs.
 const DEEPEST: usize = 100;
@@ -208,7 +208,7 @@ mod tests {
     fn every_part_has_its_place() {
         let tree = read("{\n  \"é\": [1, {\"a\\n\": null}],\n \"b\": true, \"b\": \"x\" }\n").ok().expect("JSON");
         let map = tree.root.as_map().expect("an object");
-        let place = |span: crocodile_pear::config::problem::Span| (span.line, span.column, span.length);
+        let place = |span: crocodile_pear::unstable::config::problem::Span| (span.line, span.column, span.length);
         assert_eq!(place(map[0].0.span), (2, 3, 3));
         let list = map[0].1.as_list().expect("a list");
         assert_eq!((place(map[0].1.span), place(list[0].span)), ((2, 8, 18), (2, 9, 1)));

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crocodile_pear::config::problem::Span;
-use crocodile_pear::config::spec::{Node, NodeKind};
+use crocodile_pear::unstable::config::problem::Span;
+use crocodile_pear::unstable::config::spec::{Node, NodeKind};
 use serde_json::Value;
 
 use super::ledger::{Ledger, join};
@@ -13,7 +13,7 @@ use super::span;
 
 /// The keys of a map.
 pub struct Keys<'a> {
-    entries: &'a [(crocodile_pear::config::spec::Located<String>, Node)],
+    entries: &'a [(crocodile_pear::unstable::config::spec::Located<String>, Node)],
     path: String,
     ledger: &'a Ledger,
     taken: RefCell<HashSet<Span>>,

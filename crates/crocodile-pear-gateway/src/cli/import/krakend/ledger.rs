@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crocodile_pear::config::problem::Span;
-use crocodile_pear::config::spec::Node;
+use crocodile_pear::unstable::config::problem::Span;
+use crocodile_pear::unstable::config::spec::Node;
 
 use crate::cli::import::report::Report;
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crocodile_pear::config::problem::{Problems, Span};
-use crocodile_pear::config::spec::{Located, Node};
-use crocodile_pear::config::yaml;
+use crocodile_pear::unstable::config::problem::{Problems, Span};
+use crocodile_pear::unstable::config::spec::{Located, Node};
+use crocodile_pear::unstable::config::yaml;
 
 use super::{json, toml};
 use crate::cli::import::outcome::Unreadable;

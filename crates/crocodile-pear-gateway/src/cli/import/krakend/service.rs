@@ -96,7 +96,7 @@ fn common(endpoints: &[Item<'_>], timeout: Duration) -> Duration {
         let own = item
             .node
             .field("timeout")
-            .and_then(crocodile_pear::config::spec::Node::as_text)
+            .and_then(crocodile_pear::unstable::config::spec::Node::as_text)
             .and_then(|text| span::parse(&text.value));
         *counts.entry(own.filter(|own| !own.is_zero()).unwrap_or(timeout)).or_default() += 1;
     }

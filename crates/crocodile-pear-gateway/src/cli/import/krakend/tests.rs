@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::yaml;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::yaml;
 
 use super::{json, make, read::Read};
 use crate::cli::import::outcome::{Imported, Unreadable};

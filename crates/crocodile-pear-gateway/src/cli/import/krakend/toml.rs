@@ -1,7 +1,7 @@
 //! TOML as a tree in which every part knows its place.
 
-use crocodile_pear::config::problem::Span;
-use crocodile_pear::config::spec::{Located, Node, NodeKind};
+use crocodile_pear::unstable::config::problem::Span;
+use crocodile_pear::unstable::config::spec::{Located, Node, NodeKind};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -72,7 +72,7 @@ mod tests {
         let text = "version = 3\n[[endpoints]]\n\"endpoint\" = \"/é\"\n[[endpoints]]\nendpoint = '/b'\nflag = true\n";
         let root = read(text).ok().expect("TOML");
         let map = root.as_map().expect("a table");
-        let place = |span: crocodile_pear::config::problem::Span| (span.line, span.column, span.length);
+        let place = |span: crocodile_pear::unstable::config::problem::Span| (span.line, span.column, span.length);
         assert_eq!((map[0].0.value.as_str(), place(map[0].0.span)), ("version", (1, 1, 7)));
         let list = map[1].1.as_list().expect("a list");
         assert_ne!(place(list[0].span), place(list[1].span));

@@ -1,6 +1,6 @@
 //! The words of an nginx file, as nginx itself splits them: quotes, escapes, comments, `${name}`, and blocks of Lua.
 
-use crocodile_pear::config::problem::Span;
+use crocodile_pear::unstable::config::problem::Span;
 
 /// A word, or a sign between words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::config::problem::Span;
+use crocodile_pear::unstable::config::problem::Span;
 
 use super::known;
 use super::lexer::{Fault, Lexer, Token, Word};
@@ -69,7 +69,7 @@ pub fn read(path: &Path) -> Result<Read, Unreadable> {
             if reader.sources.files.is_empty() {
                 reader.sources.files.push(Source { path: path.to_owned(), text: String::new() });
             }
-            let mut problems = crocodile_pear::config::problem::Problems::default();
+            let mut problems = crocodile_pear::unstable::config::problem::Problems::default();
             problems.error::<()>(span, message, remedy);
             Err(Unreadable { sources: reader.sources, problems: problems.into_sorted() })
         }

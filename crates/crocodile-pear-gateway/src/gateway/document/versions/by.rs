@@ -1,7 +1,7 @@
 //! `by`: where a request names its version.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Located, Node, suggest};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, suggest};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 
 use crate::http::version::{MediaType, Selector, fold};

@@ -1,7 +1,7 @@
 //! Problems of versions that are found before any endpoint of theirs is looked at.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Located, suggest};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Located, suggest};
 
 use super::spec::VersionsSpec;
 use crate::http::version::fold;

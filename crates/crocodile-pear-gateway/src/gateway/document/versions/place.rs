@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Entries, Located, suggest};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Entries, Located, suggest};
 use http::HeaderValue;
 use indexmap::IndexMap;
 

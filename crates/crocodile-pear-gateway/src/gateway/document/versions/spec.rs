@@ -1,10 +1,10 @@
 //! The versions of an API, as written.
 
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, only};
-use crocodile_pear::pipeline::plan::AnswerChange;
-use crocodile_pear::pipeline::step::Compile;
-use crocodile_pear::spec;
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, only};
+use crocodile_pear::unstable::pipeline::plan::AnswerChange;
+use crocodile_pear::unstable::pipeline::step::Compile;
+use crocodile_pear::unstable::spec;
 use http::Method;
 
 use super::by::BySpec;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use crocodile_pear::upstream::Remote;
+use crocodile_pear::unstable::upstream::Remote;
 use http::StatusCode;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;

@@ -3,13 +3,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use crocodile_pear::config::problem::Problems;
-use crocodile_pear::config::spec::{Decode, Definitions, Json, Node, NodeKind};
+use crocodile_pear::unstable::config::problem::Problems;
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node, NodeKind};
 use ring::hmac;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde_json::Value;
 
-crocodile_pear::choice! {
+crocodile_pear::unstable::choice! {
     /// How a token is signed (RFC 7518, 3.1).
     pub enum Algorithm {
         /// RSA with SHA-256.
