@@ -64,12 +64,12 @@ const PROGRAMS: [&str; 3] = ["client::items", "client::pipeline", "client::shape
 
 #[test]
 fn the_library_knows_only_what_stands_before() {
-    check(Path::new(env!("CARGO_MANIFEST_DIR")), LIBRARY);
+    check(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), LIBRARY);
 }
 
 #[test]
 fn the_gateway_knows_only_what_stands_before() {
-    check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crocodile-pear-gateway"), GATEWAY);
+    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway"), GATEWAY);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn no_files_of_the_benchmarks_know_each_other_in_a_ring() {
 /// The engine may be replaced, and every limit that it lacks stands in one place.
 #[test]
 fn only_the_expressions_name_their_engine() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
     let named = files(&source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
     let outside: Vec<String> = named
         .map(|file| module(&source, &file))
@@ -102,7 +102,7 @@ fn only_the_expressions_name_their_engine() {
 /// Bytes and values stand below expressions, formats and what moves, and these three do not need each other.
 #[test]
 fn expressions_know_of_the_library_only_errors_values_dates_and_long_work() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
     let own = files(&source).into_iter().filter(|file| module(&source, file).starts_with("jq"));
     let known: BTreeSet<String> = own.flat_map(|file| lines(&file)).flat_map(|line| named(&line)).collect();
     let roots: BTreeSet<&str> = known.iter().filter_map(|path| path.split("::").next()).collect();
@@ -113,8 +113,8 @@ fn expressions_know_of_the_library_only_errors_values_dates_and_long_work() {
 /// configuration, and so name its steps.
 #[test]
 fn no_step_is_known_by_name_outside_of_the_steps() {
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let gateway = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crocodile-pear-gateway/src");
+    let library = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
+    let gateway = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway/src");
     let steps = steps(&library.join("pipeline/steps.rs"));
     assert!(steps.len() > 10, "the list of the steps is not found: {steps:?}");
     let mut wrong = Vec::new();
@@ -135,7 +135,7 @@ fn no_step_is_known_by_name_outside_of_the_steps() {
 /// Code that two steps share stands below both.
 #[test]
 fn no_step_knows_another() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
     let steps = steps(&source.join("pipeline/steps.rs"));
     let mut wrong = Vec::new();
     for file in files(&source.join("pipeline/steps")) {
@@ -150,7 +150,7 @@ fn no_step_knows_another() {
 /// Waits for another process happen in `stage::until`, with a bound, and a pause of a scene says that it is one.
 #[test]
 fn tests_sleep_in_one_place_alone() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("..");
     let folders = [
         "crocodile-pear/tests",
         "crocodile-pear-gateway/tests",
@@ -260,7 +260,7 @@ fn named(line: &str) -> Vec<String> {
 }
 
 fn check_rings(source: &str) {
-    let rings = rings(&Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
+    let rings = rings(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(source));
     assert!(
         rings.is_empty(),
         "these files know each other in a ring; what they share belongs into a file below them:\n{rings:#?}"

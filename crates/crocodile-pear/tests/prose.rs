@@ -11,7 +11,7 @@ const WORDS: [&str; 10] = ["What", "Who", "Of", "One", "It", "Nothing", "None", 
 
 #[test]
 fn documentation_begins_with_a_noun_or_a_verb() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../..").canonicalize().unwrap();
     let mut folders = vec![root.join("bench/src")];
     for member in entries(&root.join("crates")) {
         folders.extend(["src", "tests", "examples"].map(|folder| member.join(folder)));

@@ -36,7 +36,7 @@ fn a_wrong_program_does_not_compile_and_the_error_says_what_to_write() {
         eprintln!("skipped: there is no rustc");
         return;
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library/wrong");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/library/wrong");
     let programs: BTreeMap<PathBuf, String> = std::fs::read_dir(folder)
         .unwrap()
         .flatten()

@@ -1,0 +1,1 @@
+//! Nothing: the tests stand beside this file.
