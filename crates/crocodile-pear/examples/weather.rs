@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use axum::extract::{Query, State};
 use axum::{Router, routing::get};
-use crocodile_pear::{Client, Parts, Pulled, Whole, error::Error};
+use crocodile_pear::{Client, Error, Parts, Pulled, Whole};
 use http::Response;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 

@@ -6,9 +6,7 @@
 use axum::Router;
 use axum::extract::Path;
 use axum::routing::get;
-use crocodile_pear::steps::convert::Form;
-use crocodile_pear::steps::each::{Each, Limit};
-use crocodile_pear::steps::plain::{Plain, PlainFormat};
+use crocodile_pear::steps::{Each, Form, Plain, PlainFormat};
 use crocodile_pear::{Client, Parts, Pipeline, Whole, jq, select};
 use crocodile_pear_peers::served::Served;
 use http_body_util::BodyExt;
@@ -147,7 +145,7 @@ async fn a_call_is_made_for_each_item() {
     let (client, api) = (Client::new(), api());
     let called = client
         .request([format!("{api}/list")])
-        .step(Each { limit: Some(Limit::Most(2)), ..Each::of(jq(".items[].id").unwrap()) })
+        .step(Each::of(jq(".items[].id").unwrap()).limit(2))
         .request_each(move |id: u64| format!("{api}/detail/{id}"));
     let items = list_of(called).await;
     assert_eq!(items.len(), 3);
@@ -190,7 +188,7 @@ async fn hypermedia_becomes_plain_json() {
     let orders = || client.request([format!("{api}/hal")]);
     let plain = answer(orders().plain(PlainFormat::Hal)).await;
     assert_eq!(plain, (200, "application/json".to_owned(), r#"{"orders":[{"id":1},{"id":2}]}"#.to_owned()));
-    let linked = Plain { links: Some("links".to_owned()), ..Plain::of(PlainFormat::Hal) };
+    let linked = Plain::of(PlainFormat::Hal).links("links");
     let items = list_of(orders().each(jq("._embedded.orders[]").unwrap()).step(linked)).await;
     assert_eq!(items[1], json!({"id": 2, "links": {"self": "/orders/2"}}));
 }

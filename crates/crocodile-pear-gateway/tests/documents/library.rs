@@ -27,6 +27,7 @@ fn files() -> (Vec<String>, String) {
     let door = std::fs::read_to_string(folder.join("client.rs")).unwrap();
     let exports: Vec<&str> = door.lines().filter_map(|line| line.strip_prefix("pub use ")).collect();
     let modules = exports.iter().filter_map(|export| export.split("::").next());
+    let modules = modules.chain(door.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')));
     let mut files: Vec<String> =
         modules.map(|name| std::fs::read_to_string(folder.join(format!("client/{name}.rs"))).unwrap()).collect();
     let exports = exports.join("\n");

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::problem::Span;
-use crate::config::spec::{Expression, Located};
+use crate::config::spec::{self, Located};
 use crate::error::{Error, Kind};
 use crate::jq::{self, Closure, Fault, Filter};
 
@@ -25,8 +25,20 @@ use super::result;
 /// [`Kind::Expression`], with everything that is wrong in it.
 pub fn jq(source: &str) -> Result<Expression, Error> {
     let filter = Filter::compile(source, &jq::variables(source)).map_err(|faults| unfit(&faults))?;
-    Ok(Expression(written(source), Some(Arc::new(filter))))
+    Ok(Expression(spec::Expression(written(source), Some(Arc::new(filter)))))
 }
+
+/// A jq expression or a closure, compiled. [`jq()`] makes one of a text.
+///
+/// ```
+/// use crocodile_pear::{Expression, IntoExpression, jq};
+///
+/// let by_jq: Expression = jq(".id")?;
+/// let by_closure: Expression = (|text: String| text.len()).into_expression();
+/// # Ok::<(), crocodile_pear::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Expression(pub(super) spec::Expression);
 
 fn unfit(faults: &[Fault]) -> Error {
     let told = |fault: &Fault| match fault.remedy.as_str() {
@@ -162,7 +174,7 @@ where
 }
 
 fn of(closure: Closure) -> Expression {
-    Expression(written(CLOSURE), Some(Arc::new(Filter::of_closure(closure))))
+    Expression(spec::Expression(written(CLOSURE), Some(Arc::new(Filter::of_closure(closure)))))
 }
 
 /// An item as the type that a closure takes.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::problem::{Problem, Problems, Severity, Span};
+use crate::config::problem::{self, Problems, Severity, Span};
 use crate::error::{Error, Kind};
 
 /// Everything that is wrong in a pipeline, found before it makes a call. As text, a problem a line.
@@ -28,7 +28,14 @@ impl Faults {
 
     pub(super) fn of(problems: Problems) -> Self {
         let problems = problems.into_sorted().into_iter();
-        Faults(problems.filter(|problem| problem.severity == Severity::Error).collect())
+        Faults(problems.filter(|problem| problem.severity == Severity::Error).map(Problem).collect())
+    }
+
+    /// Notes them among others.
+    pub(super) fn note(self, problems: &mut Problems) {
+        for Problem(problem) in self.0 {
+            problems.error::<()>(problem.span, problem.message, problem.remedy.unwrap_or_default());
+        }
     }
 
     /// The problems, each with its place if the pipeline was read from text.
@@ -37,8 +44,8 @@ impl Faults {
     /// use crocodile_pear::Client;
     ///
     /// let wrong = Client::new().read("- request: shop /a\n- each: .[").err().unwrap();
-    /// let lines = wrong.problems().iter().map(|problem| problem.span.line);
-    /// assert!(lines.eq([1, 2]));
+    /// let lines = wrong.problems().iter().map(|problem| problem.line());
+    /// assert!(lines.eq([Some(1), Some(2)]));
     /// ```
     pub fn problems(&self) -> &[Problem] {
         &self.0
@@ -51,19 +58,62 @@ impl fmt::Display for Faults {
             if at > 0 {
                 f.write_str("\n")?;
             }
-            if problem.span.line > 0 {
-                write!(f, "line {}, column {}: ", problem.span.line, problem.span.column)?;
-            }
-            f.write_str(&problem.message)?;
-            if let Some(remedy) = &problem.remedy {
-                write!(f, "; {remedy}")?;
-            }
+            write!(f, "{problem}")?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Faults {}
+
+/// A fault of a pipeline: what is wrong, what to write instead, and where it stands.
+///
+/// ```
+/// use crocodile_pear::Client;
+///
+/// let wrong = Client::new().read("- request: shop /orders").err().unwrap();
+/// let problem = &wrong.problems()[0];
+/// assert_eq!((problem.line(), problem.column()), (Some(1), Some(12)));
+/// assert_eq!(problem.message(), "no upstream is named `shop`");
+/// assert_eq!(problem.remedy(), Some("add it under `upstreams`"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem(problem::Problem);
+
+impl Problem {
+    /// The fault.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The text to write instead.
+    pub fn remedy(&self) -> Option<&str> {
+        self.0.remedy.as_deref()
+    }
+
+    /// The line of the text that was read, from 1; `None` for a pipeline of methods.
+    pub fn line(&self) -> Option<u32> {
+        Some(self.0.span.line).filter(|line| *line > 0)
+    }
+
+    /// The column in that line, from 1, in characters.
+    pub fn column(&self) -> Option<u32> {
+        self.line().map(|_| self.0.span.column)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(line), Some(column)) = (self.line(), self.column()) {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(self.message())?;
+        match self.remedy() {
+            Some(remedy) => write!(f, "; {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
 
 impl From<Faults> for Error {
     fn from(faults: Faults) -> Self {

@@ -430,7 +430,7 @@ impl<T: Send + 'static> Items<T> {
             cx.explain("items of the program", None, 0);
             Box::new(Begin { make: make.clone(), order })
         });
-        Pipeline::new(client.unwrap_or_default()).step(begin)
+        Pipeline::new(client.unwrap_or_default()).push(begin)
     }
 }
 
@@ -570,7 +570,7 @@ impl Call {
 fn divide(path: &str, most: usize) -> Result<Box<dyn Untyped>, Error> {
     let unfit = |detail: String| Error::new(Kind::InvalidCall, detail);
     let items = jq(path).map_err(|error| unfit(format!("`{path}` is no path of a list: {}", error.detail())))?;
-    let spec = Each { limit: Some(Limit::None), max_body: crate::config::spec::Size(most as u64), ..Each::of(items) };
+    let spec = Each { limit: Some(Limit::None), max_body: crate::config::spec::Size(most as u64), ..Each::of(items.0) };
     let (mut problems, named) = (Problems::default(), Named::default());
     let step = spec.compile(&mut Compile::new(named.known(&[]), Span::default(), &mut problems));
     step.ok_or_else(|| unfit(Faults::of(problems).to_string()))

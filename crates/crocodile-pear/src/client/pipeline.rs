@@ -16,6 +16,7 @@ use super::limits::MAX_BODY;
 use super::request::Request;
 use super::servers::{self, Named};
 use super::shape::IntoSelect;
+use super::steps::AnyStep;
 use super::whole::Whole;
 use super::{answer, map};
 use crate::config::problem::{Problems, Span};
@@ -71,7 +72,7 @@ pub enum Parts {
 /// [`Prepared::answer`](crate::Prepared::answer).
 ///
 /// ```
-/// use crocodile_pear::{Client, Parts, jq, steps::each::{Each, Limit}};
+/// use crocodile_pear::{Client, Parts, jq, steps::Each};
 ///
 /// #[derive(serde::Deserialize)]
 /// struct Inbox { cases: Vec<serde_json::Value> }
@@ -84,7 +85,7 @@ pub enum Parts {
 ///     .concatenate_json(Parts::BodyOnly);
 /// let with_settings = client
 ///     .request(["http://127.0.0.1:9000/streamflow/api/cases/inbox"])
-///     .step(Each { limit: Some(Limit::Most(10)), ..Each::of(jq(".cases[]")?) })
+///     .step(Each::of(jq(".cases[]")?).limit(10))
 ///     .concatenate_ndjson(Parts::BodyOnly);
 /// short.check()?;
 /// with_settings.check()?;
@@ -121,29 +122,33 @@ impl Pipeline {
             }
         }
         let begin = calls::begin(client.clone(), starts);
-        Pipeline { origins, wrong, ..Pipeline::new(client) }.step(begin)
+        Pipeline { origins, wrong, ..Pipeline::new(client) }.push(begin)
     }
 
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Adds a step with all its settings: a value from [`steps`](crate::pipeline::steps).
+    /// Adds a step with all its settings: a value from [`steps`](crate::steps).
     ///
     /// ```
-    /// use crocodile_pear::steps::concatenate::{Concatenate, ItemOrder};
-    /// use crocodile_pear::steps::follow::Follow;
+    /// use crocodile_pear::steps::{Concatenate, Follow, ItemOrder};
     /// use crocodile_pear::{Client, jq};
     ///
     /// let orders = Client::new()
     ///     .request(["http://127.0.0.1:9000/orders"])
     ///     .each(jq(".orders[]")?)
-    ///     .step(Follow { limit: 50.into(), ..Follow::of(jq(".user")?) })
-    ///     .step(Concatenate { order: ItemOrder::Request, ..Concatenate::default() });
+    ///     .step(Follow::of(jq(".user")?).limit(50))
+    ///     .step(Concatenate::json().order(ItemOrder::Request));
     /// # orders.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn step(mut self, step: impl Into<Written>) -> Self {
+    pub fn step(self, step: impl Into<AnyStep>) -> Self {
+        self.push(step.into().0)
+    }
+
+    /// Adds a step of the engine.
+    pub(super) fn push(mut self, step: impl Into<Written>) -> Self {
         self.steps.push(step.into());
         self
     }
@@ -161,7 +166,7 @@ impl Pipeline {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn timer(self, label: &str) -> Self {
-        self.step(Timer::new(label))
+        self.push(Timer::new(label))
     }
 
     /// Changes every answer: status, header fields and body. The body is read whole, within [`MAX_BODY`]. A closure that
@@ -182,7 +187,7 @@ impl Pipeline {
     where
         F: Fn(Whole) -> Result<Whole, Error> + Send + Sync + 'static,
     {
-        self.step(map::whole(Arc::new(transform)))
+        self.push(map::whole(Arc::new(transform)))
     }
 
     /// Makes a new body of each item's body: the configuration's `transform`. The body is read whole, within [`MAX_BODY`]. An
@@ -200,7 +205,7 @@ impl Pipeline {
     /// # temperatures.check().unwrap();
     /// ```
     pub fn map<K>(self, map: impl IntoExpression<K>) -> Self {
-        self.step(Transform::of(map.into_expression()))
+        self.push(Transform::of(map.into_expression().0))
     }
 
     /// Makes one item of each item of a list, 1000 at most. With a plain path such as `jq(".orders[]")`, items are handed on
@@ -208,18 +213,17 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::steps::each::{Each, Limit};
+    /// use crocodile_pear::steps::Each;
     ///
     /// let list = || Client::new().request(["http://127.0.0.1:9000/orders"]);
     /// let orders = list().each(jq(".orders[]")?);
-    /// let every = Each { limit: Some(Limit::None), ..Each::of(jq(".orders[]")?) };
-    /// let all = list().step(every);
+    /// let all = list().step(Each::of(jq(".orders[]")?).unlimited());
     /// # orders.check()?;
     /// # all.check()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn each<K>(self, items: impl IntoItems<K>) -> Self {
-        self.step(Each::of(items.into_items()))
+        self.push(Each::of(items.into_items().0))
     }
 
     /// Makes a call for each item. The answer takes the item's place.
@@ -237,7 +241,7 @@ impl Pipeline {
     ) -> Self {
         let make = move |item: &[u8]| read(item).map(|item| request(item).into());
         let calls = calls::each(self.client.clone(), Arc::new(make));
-        self.step(calls)
+        self.push(calls)
     }
 
     /// Fetches what a link in each item leads to, and puts it into the item under `name`. Links are followed only to servers
@@ -258,7 +262,7 @@ impl Pipeline {
     /// ```
     pub fn follow<K>(self, link: impl IntoExpression<K>, name: &str) -> Self {
         let name = Some(name.to_owned().into());
-        self.step(Follow { name, ..Follow::of(link.into_expression()) })
+        self.push(Follow { name, ..Follow::of(link.into_expression().0) })
     }
 
     /// Makes plain JSON of documents of HAL, JSON:API, Siren and others: the fields of each resource, and its related parts
@@ -266,7 +270,7 @@ impl Pipeline {
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::steps::plain::PlainFormat;
+    /// use crocodile_pear::steps::PlainFormat;
     ///
     /// let articles = Client::new()
     ///     .request(["http://127.0.0.1:9000/articles?include=author"])
@@ -276,7 +280,7 @@ impl Pipeline {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn plain(self, format: PlainFormat) -> Self {
-        self.step(Plain::of(format))
+        self.push(Plain::of(format))
     }
 
     /// Keeps one of the items with the same key: the first to arrive.
@@ -291,7 +295,7 @@ impl Pipeline {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn dedupe<K>(self, key: impl IntoExpression<K>) -> Self {
-        self.step(Dedupe::of(key.into_expression()))
+        self.push(Dedupe::of(key.into_expression().0))
     }
 
     /// Keeps the fields of this shape: `true` keeps a field, a text is a jq expression for it.
@@ -310,9 +314,12 @@ impl Pipeline {
     /// # Ok::<(), crocodile_pear::Faults>(())
     /// ```
     pub fn select(mut self, shape: impl IntoSelect) -> Self {
-        match shape.into_select(&mut self.problems) {
-            Some(select) => self.step(select),
-            None => self,
+        match shape.into_select() {
+            Ok(select) => self.push(select),
+            Err(faults) => {
+                faults.note(&mut self.problems);
+                self
+            }
         }
     }
 
@@ -331,7 +338,7 @@ impl Pipeline {
     /// # page.check().unwrap();
     /// ```
     pub fn merge<K>(self, merge: impl IntoExpression<K>) -> Self {
-        self.step(Merge::of(merge.into_expression()))
+        self.push(Merge::of(merge.into_expression().0))
     }
 
     /// Runs a statement in a [database](crate::Client::database), once or for each item. The values are bound, never put into
@@ -352,15 +359,15 @@ impl Pipeline {
         query: &str,
         values: impl IntoIterator<Item = E>,
     ) -> Self {
-        let values = values.into_iter().map(E::into_expression).collect();
-        self.step(Sql { values, ..Sql::of(database, query) })
+        let values = values.into_iter().map(|value| value.into_expression().0).collect();
+        self.push(Sql { values, ..Sql::of(database, query) })
     }
 
     /// Makes another format of the answer.
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
-    /// use crocodile_pear::steps::convert::Form;
+    /// use crocodile_pear::steps::Form;
     ///
     /// let table = Client::new()
     ///     .request(["http://127.0.0.1:9000/orders"])
@@ -370,7 +377,7 @@ impl Pipeline {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn convert(self, form: Form) -> Self {
-        self.step(Convert::to(form))
+        self.push(Convert::to(form))
     }
 
     /// Makes one JSON list of all items, in the order in which they arrive. Each leaves as soon as it is there.
@@ -418,7 +425,7 @@ impl Pipeline {
     }
 
     fn concatenate(self, form: As, parts: Parts) -> Self {
-        self.step(Concatenate { form, body_only: parts == Parts::BodyOnly, ..Concatenate::default() })
+        self.push(Concatenate { form, body_only: parts == Parts::BodyOnly, ..Concatenate::default() })
     }
 
     /// Checks whether the pipeline can run, without a call: URLs, names, expressions, the order of its steps. For a test of the

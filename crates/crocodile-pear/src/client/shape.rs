@@ -2,7 +2,7 @@
 
 use super::expression::jq;
 use super::faults::Faults;
-use crate::config::problem::{Problems, Span};
+use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Node};
 use crate::error::Error;
 use crate::pipeline::steps::select::Select;
@@ -28,12 +28,8 @@ use crate::pipeline::steps::select::Select;
 /// # Errors
 /// The mistakes in the shape, or in its expressions.
 pub fn select(shape: serde_json::Value) -> Result<Select, Faults> {
-    let mut problems = Problems::default();
-    let Some(select) = decode(&shape, &mut problems) else { return Err(Faults::of(problems)) };
-    select.kept(jq).map_err(|error: Error| {
-        problems.error::<()>(Span::default(), error.detail().to_owned(), "");
-        Faults::of(problems)
-    })
+    let kept = decode(&shape)?.kept(|source| jq(source).map(|expression| expression.0));
+    kept.map_err(|error: Error| Faults::one(error.detail()))
 }
 
 /// A shape as JSON, or one that [`select()`] has compiled.
@@ -50,23 +46,26 @@ pub fn select(shape: serde_json::Value) -> Result<Select, Faults> {
 /// # Ok::<(), crocodile_pear::Faults>(())
 /// ```
 pub trait IntoSelect {
-    /// The step, or `None` and what is wrong in the shape.
-    #[cfg_attr(doc, doc(hidden))]
-    fn into_select(self, problems: &mut Problems) -> Option<Select>;
+    /// The step.
+    ///
+    /// # Errors
+    /// The mistakes in the shape.
+    fn into_select(self) -> Result<Select, Faults>;
 }
 
 impl IntoSelect for Select {
-    fn into_select(self, _: &mut Problems) -> Option<Select> {
-        Some(self)
+    fn into_select(self) -> Result<Select, Faults> {
+        Ok(self)
     }
 }
 
 impl IntoSelect for serde_json::Value {
-    fn into_select(self, problems: &mut Problems) -> Option<Select> {
-        decode(&self, problems)
+    fn into_select(self) -> Result<Select, Faults> {
+        decode(&self)
     }
 }
 
-fn decode(shape: &serde_json::Value, problems: &mut Problems) -> Option<Select> {
-    Select::decode(&Node::from_json(shape), problems)
+fn decode(shape: &serde_json::Value) -> Result<Select, Faults> {
+    let mut problems = Problems::default();
+    Select::decode(&Node::from_json(shape), &mut problems).ok_or_else(|| Faults::of(problems))
 }

@@ -16,16 +16,6 @@ pub struct Span {
 }
 
 /// A fault in a configuration, with what the operator needs to mend it without a manual.
-///
-/// ```
-/// use crocodile_pear::Client;
-///
-/// let wrong = Client::new().read("- request: shop /orders").err().unwrap();
-/// let problem = &wrong.problems()[0];
-/// assert_eq!((problem.span.line, problem.span.column), (1, 12));
-/// assert_eq!(problem.message, "no upstream is named `shop`");
-/// assert_eq!(problem.remedy.as_deref(), Some("add it under `upstreams`"));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where it stands.

@@ -22,7 +22,6 @@ mod share;
 mod size;
 mod suggest;
 
-#[doc(hidden)]
 pub use choice::{choices, choose};
 pub use decode::{Decode, defaults};
 pub use definitions::Definitions;
@@ -32,12 +31,10 @@ pub use mark::{Mark, Marked};
 pub use node::{Located, Node, NodeKind, Run, Runs};
 pub use one::{OneKey, one_key};
 pub use record::{Fields, Group, Property, only};
-#[doc(hidden)]
 pub use record::{absent, object, plain, unquoted};
 pub use scalar::{Expression, Ready};
 pub use schema::schema;
 pub use secret::Secret;
-#[doc(hidden)]
 pub use several::misplaced;
 pub use several::{Entries, Literal, Texts};
 pub use share::Share;

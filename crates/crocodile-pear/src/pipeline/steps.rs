@@ -1,29 +1,8 @@
-//! The steps with all their settings, for [`Pipeline::step`](crate::Pipeline::step).
+//! The steps, one file each. Rust programs have them in [`steps`](crate::steps).
 //!
-//! A step with an expression has a constructor `of`, and the settings that are not written have their defaults. The other
-//! fields are those of the configuration, with the same names and meanings.
+//! Uses `pipeline::step`, `pipeline::call` and the floors below. Begin at `transform`, which is short.
 //!
-//! ```
-//! use crocodile_pear::steps::each::{Each, Limit};
-//! use crocodile_pear::steps::follow::Follow;
-//! use crocodile_pear::{Client, Parts, Size, jq};
-//!
-//! let orders = Client::new()
-//!     .request(["http://127.0.0.1:9000/orders"])
-//!     .step(Each {
-//!         limit: Some(Limit::Most(50)),
-//!         max_body: Size(64 << 10),
-//!         ..Each::of(jq(".orders[]")?)
-//!     })
-//!     .step(Follow {
-//!         name: Some("user".to_owned().into()),
-//!         when: Some(jq(".open")?),
-//!         ..Follow::of(jq(".user")?)
-//!     })
-//!     .concatenate_json(Parts::BodyOnly);
-//! # orders.check()?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Invariants: no step knows another; what two share stands in `pipeline::step` or `pipeline::call`.
 
 // One file each, a line here, and a line in the list below.
 pub mod concatenate;
@@ -32,16 +11,11 @@ pub mod dedupe;
 pub mod each;
 pub mod follow;
 pub mod merge;
-#[cfg_attr(doc, doc(hidden))]
 pub mod own;
 pub mod plain;
-#[cfg_attr(doc, doc(hidden))]
 pub mod reject;
-#[cfg_attr(doc, doc(hidden))]
 pub mod request;
-#[cfg_attr(doc, doc(hidden))]
 pub mod requests;
-#[cfg_attr(doc, doc(hidden))]
 pub mod respond;
 pub mod select;
 pub mod sql;
@@ -60,10 +34,8 @@ macro_rules! steps {
         pub enum Written {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
             /// A step that a Rust program brings.
-            #[cfg_attr(doc, doc(hidden))]
             Own(own::Own),
             /// A step that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
-            #[cfg_attr(doc, doc(hidden))]
             Unread,
         }
 
@@ -74,7 +46,6 @@ macro_rules! steps {
         })*
 
         /// The names of all steps.
-        #[cfg_attr(doc, doc(hidden))]
         pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         fn decode(name: &str, node: &Node, problems: &mut Problems) -> Option<Written> {
@@ -99,7 +70,6 @@ macro_rules! steps {
             }
 
             /// The step's declaration for the plan and the other steps.
-            #[cfg_attr(doc, doc(hidden))]
             pub fn about(&self) -> About {
                 match self {
                     $(Written::$spec(spec) => spec.about(),)*
@@ -108,7 +78,6 @@ macro_rules! steps {
             }
 
             /// Makes it ready.
-            #[cfg_attr(doc, doc(hidden))]
             pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
@@ -122,7 +91,6 @@ macro_rules! steps {
 
 impl Written {
     /// The one step of a pipeline that is written short, as `UPSTREAM /path`.
-    #[cfg_attr(doc, doc(hidden))]
     pub fn short(text: Located<String>, problems: &mut Problems) -> Option<Self> {
         request::Request::short(text, problems).map(Written::from)
     }

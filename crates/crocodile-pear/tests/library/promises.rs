@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crocodile_pear::steps::concatenate::Concatenate;
+use crocodile_pear::steps::Concatenate;
 use crocodile_pear::{Body, Client, Error, Kind, Parts, Request, Upstream, jq};
 use crocodile_pear_peers::shop::{Gate, Shop, answer};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, poll, stream};
@@ -116,7 +116,7 @@ fn a_check_refuses_what_cannot_run() {
     let client = Client::new();
     let wrong = client.request(["not a uri"]).check().unwrap_err().to_string();
     assert!(wrong.contains("`not a uri` is not the URL of a call"), "{wrong}");
-    let turned = client.request(["http://127.0.0.1:1/"]).step(Concatenate::default()).each(jq(".[]").unwrap());
+    let turned = client.request(["http://127.0.0.1:1/"]).step(Concatenate::json()).each(jq(".[]").unwrap());
     let wrong = turned.check().unwrap_err().to_string();
     assert!(wrong.contains("move it behind `each`"), "{wrong}");
     client.upstream("shop", "http://127.0.0.1:1/").unwrap();

@@ -48,7 +48,6 @@ pub struct Located<T> {
     /// Its position.
     pub span: Span,
     /// Positions of the parts of a text. `None` if the text is on one line exactly as in the file.
-    #[cfg_attr(doc, doc(hidden))]
     pub runs: Runs,
 }
 
@@ -282,7 +281,6 @@ impl Node {
 
     /// Records a problem if the text is `key:value` without the space and `known` accepts the key. Returns whether it
     /// did.
-    #[doc(hidden)]
     pub fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
         let text = self.as_text().filter(|_| self.as_plain().is_some());
         text.is_some_and(|text| text.lacks_space(known, problems))

@@ -184,7 +184,6 @@ pub fn only<T: Decode, const N: usize>(fields: [(&str, Located<String>); N], pro
 
 /// Whether the node was meant as an expression but cannot be read as one: it is empty, a list, or a map without a known
 /// field.
-#[doc(hidden)]
 pub fn unquoted(node: &Node, known: &[Field]) -> bool {
     let named = |key: &str| known.iter().any(|field| field.name == key);
     let foreign = match &node.kind {
@@ -215,7 +214,6 @@ pub struct Property {
 }
 
 /// Whether a field of this type may be left out.
-#[doc(hidden)]
 pub fn absent<T: Decode>() -> bool {
     T::absent().is_some()
 }
@@ -443,6 +441,7 @@ mod tests {
     use crate::config::spec::{
         Decode, Entries, Expression, Field, Fields, Group, Located, Node, Property, Size, Timeout, only, schema,
     };
+    use crate::spec;
 
     choice! {
         /// In which order.

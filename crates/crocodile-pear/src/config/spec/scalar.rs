@@ -124,20 +124,12 @@ impl Decode for String {
 /// The remedy for an expression that YAML parsed as a map or a list.
 const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML reads `{` and `[` itself";
 
-/// A jq expression, or the closure that a Rust program uses instead. [`jq`](crate::jq()) makes one.
-///
-/// ```
-/// use crocodile_pear::{Expression, IntoExpression, jq};
-///
-/// let by_jq: Expression = jq(".id")?;
-/// let by_closure: Expression = (|text: String| text.len()).into_expression();
-/// # Ok::<(), crocodile_pear::Error>(())
-/// ```
+/// A jq expression, or the closure that a Rust program uses instead.
 #[derive(Clone, Debug)]
 pub struct Expression(
-    #[cfg_attr(doc, doc(hidden))] pub Located<String>,
+    /// The text.
+    pub Located<String>,
     /// From a Rust program: a compiled expression, or a closure.
-    #[cfg_attr(doc, doc(hidden))]
     pub Option<Ready>,
 );
 
@@ -146,13 +138,11 @@ pub type Ready = Arc<dyn Any + Send + Sync>;
 
 impl Expression {
     /// A text as an expression, unchanged.
-    #[cfg_attr(doc, doc(hidden))]
     pub fn plain(text: Located<String>) -> Self {
         Self(text, None)
     }
 
     /// A text as an expression; the values of variables in it stay values.
-    #[cfg_attr(doc, doc(hidden))]
     pub fn of(text: Located<String>, problems: &mut Problems) -> Option<Self> {
         insert::guard(text, problems).map(Self::plain)
     }

@@ -16,7 +16,8 @@ use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Decode, Definitions, Json, Located, Node, Size};
 use crate::error::{Error, Kind};
 use crate::format;
-use crate::format::csv::{Formulas, Rules};
+pub use crate::format::csv::Formulas;
+use crate::format::csv::Rules;
 use crate::format::list::{List, Next, OpenedList, open};
 use crate::message::answer::{Answer, of_whole, undescribe};
 use crate::message::body::Body;
@@ -67,6 +68,21 @@ impl Convert {
     pub fn to(form: Form) -> Self {
         let to = Forms(Located::new(vec![form], Span::default()));
         Convert(ConvertSpec::of(to))
+    }
+
+    /// Sets the columns of `csv`.
+    pub fn set_columns(&mut self, names: Vec<String>) {
+        self.0.columns = names;
+    }
+
+    /// Sets how `csv` has formulas.
+    pub fn set_formulas(&mut self, formulas: Formulas) {
+        self.0.formulas = formulas.into();
+    }
+
+    /// Sets the bound of an item.
+    pub fn set_max_body(&mut self, bound: Size) {
+        self.0.max_body = bound;
     }
 
     /// Whether its answers are server-sent events, whatever the client accepts.
@@ -138,6 +154,9 @@ impl Spec for Convert {
             "the answer is read whole: MessagePack says first how many items there are"
         };
         cx.explain(format!("convert to {}", words.join(" or ")), Some(waits), 0);
+        if let Some(word) = words.iter().find(|word| !format::is_built(word)) {
+            return cx.problems.error(to.span, format::needs(word), "build with it, or leave the format out");
+        }
         if !columns.is_empty() && !to.value.contains(&Form::Csv) {
             let remedy = "leave them out, or add `csv`";
             return cx.problems.error(to.span, "there are `columns`, and no `csv`", remedy);
