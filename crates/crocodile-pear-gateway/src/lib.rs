@@ -15,5 +15,3 @@ pub mod runtime;
 pub mod server;
 pub mod shared;
 pub mod telemetry;
-
-pub use crocodile_pear_demo as demo;
