@@ -15,4 +15,8 @@ pub mod carried_state;
 pub mod files;
 pub mod problem;
 pub mod spec;
+#[cfg(feature = "yaml")]
+pub mod yaml;
+#[cfg(not(feature = "yaml"))]
+#[path = "config/yaml/absent.rs"]
 pub mod yaml;

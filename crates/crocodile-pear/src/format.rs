@@ -1,6 +1,14 @@
 //! Converts bytes to values and back, by content type.
 
+#[cfg(feature = "charsets")]
 pub mod charset;
+#[cfg(not(feature = "charsets"))]
+#[path = "format/charset/absent.rs"]
+pub mod charset;
+#[cfg(feature = "csv")]
+pub mod csv;
+#[cfg(not(feature = "csv"))]
+#[path = "format/csv/absent.rs"]
 pub mod csv;
 mod declared;
 mod decode;
@@ -12,7 +20,15 @@ pub mod ndjson;
 pub mod sse;
 mod text;
 pub mod typed;
+#[cfg(feature = "xml")]
 pub mod xml;
+#[cfg(not(feature = "xml"))]
+#[path = "format/xml/absent.rs"]
+pub mod xml;
+#[cfg(feature = "yaml")]
+pub mod yaml;
+#[cfg(not(feature = "yaml"))]
+#[path = "format/yaml/absent.rs"]
 pub mod yaml;
 
 use std::future::{self, Ready};
@@ -27,6 +43,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::error::Error;
+#[cfg(not(all(feature = "charsets", feature = "csv", feature = "xml", feature = "yaml")))]
+use crate::error::Kind;
 use crate::http::http1::Fields;
 use crate::json::Raw;
 use crate::json::value::{self, Value};
@@ -50,6 +68,30 @@ impl Declared {
         };
         offload::run_or(self.weight(&bytes), here, lent)
     }
+}
+
+/// What is told of a format that this build is without.
+pub(crate) fn needs(feature: &str) -> String {
+    format!(
+        "{} needs the feature `{feature}` of the crate crocodile-pear, which this build is without",
+        feature.to_uppercase()
+    )
+}
+
+/// Whether this build has the format of this feature.
+pub(crate) fn is_built(feature: &str) -> bool {
+    match feature {
+        "csv" => cfg!(feature = "csv"),
+        "xml" => cfg!(feature = "xml"),
+        "yaml" => cfg!(feature = "yaml"),
+        _ => true,
+    }
+}
+
+/// The failure of a body in a format that this build is without.
+#[cfg(not(all(feature = "charsets", feature = "csv", feature = "xml", feature = "yaml")))]
+fn unbuilt(feature: &str) -> Error {
+    Error::new(Kind::Malformed, needs(feature))
 }
 
 /// Whether an answer is JSON, judged without reading its body.

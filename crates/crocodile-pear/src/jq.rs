@@ -8,6 +8,7 @@
 
 mod compile;
 mod eval;
+mod part;
 mod read;
 mod syntax;
 mod value;
@@ -17,7 +18,7 @@ pub use crate::json::Data;
 /// The inputs and outputs of expressions.
 pub use crate::json::value::{Value, as_str, kind, list, null, object, string};
 pub use compile::filter::Filter;
-pub use read::Read;
+pub use part::Read;
 pub use syntax::compile_error::Fault;
 pub(crate) use syntax::foreign_syntax::assignment;
 pub use value::closure::Closure;

@@ -11,6 +11,7 @@ mod number;
 mod raw;
 mod read;
 pub(crate) mod scan;
+mod simd;
 pub mod skeleton;
 mod text;
 pub mod value;

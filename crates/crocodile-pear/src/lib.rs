@@ -86,15 +86,22 @@
 //!
 //! # Features
 //!
-//! All are on by default. A pipeline that needs one that is off is refused when it is compiled, or when an answer with
-//! such a coding arrives.
+//! All but `aws-lc-rs` are on by default. A pipeline that needs one that is off is refused when it is compiled; a body in such
+//! a format or coding fails, and its error names the feature.
 //!
 //! | feature | what it is for |
 //! |---|---|
-//! | `tls` | `https` |
-//! | `postgres` | `sql`; with `tls` |
+//! | `tls` | `https`, with the default provider of rustls that the program installs |
+//! | `ring`, `aws-lc-rs` | the same with this cryptography, unless the program installs a default provider |
+//! | `http2` | HTTP/2 with upstreams |
 //! | `dns` | DNS with its own cache, SRV records and name servers of one's own; without it, the system is asked |
-//! | `brotli`, `zstd` | answers in these content codings; gzip and deflate are always read |
+//! | `gzip`, `brotli`, `zstd` | answers in these content codings; `gzip` is also deflate |
+//! | `jq` | jq expressions; closures, and paths to a list (`.orders[]`), do without |
+//! | `yaml` | pipelines and bodies in YAML |
+//! | `csv`, `xml` | bodies in these formats, read and written |
+//! | `charsets` | texts in other character sets than UTF-8; part of `xml` |
+//! | `postgres` | the step `sql`; with `tls` |
+//! | `simd` | JSON is read by the vector instructions that the machine has |
 //!
 //! # Examples
 //!
@@ -162,8 +169,22 @@
 
 // Without a feature, some of what it uses is left.
 #![cfg_attr(
-    not(all(feature = "dns", feature = "tls", feature = "postgres", feature = "brotli", feature = "zstd")),
-    allow(dead_code, unused_imports)
+    not(all(
+        feature = "brotli",
+        feature = "charsets",
+        feature = "csv",
+        feature = "dns",
+        feature = "gzip",
+        feature = "http2",
+        feature = "jq",
+        feature = "postgres",
+        feature = "simd",
+        feature = "tls",
+        feature = "xml",
+        feature = "yaml",
+        feature = "zstd"
+    )),
+    allow(dead_code, unreachable_code, unused_imports, unused_variables)
 )]
 
 mod cache;
@@ -178,6 +199,10 @@ mod error;
 mod format;
 mod http;
 mod hypermedia;
+#[cfg(feature = "jq")]
+mod jq;
+#[cfg(not(feature = "jq"))]
+#[path = "jq/absent.rs"]
 mod jq;
 mod json;
 mod message;
@@ -193,14 +218,10 @@ pub mod unstable;
 mod upstream;
 
 pub use client::{
-    Body, Call, Client, ClientBuilder, Code, Cx, Faults, IntoExpression, IntoItems, IntoSelect, ItemStream, Items,
-    Join, Jq, MAX_BODY, Observe, One, Parts, Pipeline, Prepared, Pulled, Request, Source, Step, Upstream, Whole, jq,
-    select,
+    Body, Call, Client, ClientBuilder, Code, Cx, Expression, Faults, IntoExpression, IntoItems, IntoSelect, ItemStream,
+    Items, Join, Jq, MAX_BODY, Observe, One, Parts, Pipeline, Prepared, Problem, Pulled, Request, Source, Step,
+    Upstream, Whole, jq, select, steps,
 };
-pub use config::problem::{Problem, Severity, Span};
-pub use config::spec::{Expression, Located, Size};
 pub use error::{BoxError, CallId, Error, Fault, Kind};
-#[doc(inline)]
-pub use pipeline::steps;
 // Macros stand at the root of their crate.
 pub(crate) use {unstable_choice as choice, unstable_spec as spec};

@@ -1,5 +1,6 @@
 //! Where entries are kept: in shards, bounded in bytes over all of them.
 
+#[cfg(feature = "gzip")]
 pub mod codec;
 pub mod composition;
 pub mod counters;

@@ -104,7 +104,7 @@ impl Address {
             None => None,
         };
         let verified = mode == Mode::VerifyFull || authorities.is_some();
-        let tls = if verified { Tls::verified(authorities.as_deref()) } else { Ok(Tls::unverified()) };
+        let tls = if verified { Tls::verified(authorities.as_deref()) } else { Tls::unverified() };
         match tls {
             Ok(tls) => Some(Address {
                 config,

@@ -4,14 +4,13 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::net::tls::{Judge, Shown, Verifier};
+use crate::net::tls::{Judge, Shown, TOO_FEW, Verifier, provider};
 use crate::runtime::socket::Socket;
 
 /// Makes TLS of connections.
@@ -20,13 +19,16 @@ pub struct Tls(TlsConnector);
 
 impl Tls {
     /// Encrypts, and takes any certificate: what libpq does for `prefer`, and for `require` without an authority.
-    pub fn unverified() -> Self {
-        let provider = Arc::new(ring::default_provider());
+    ///
+    /// # Errors
+    /// There is no cryptography.
+    pub fn unverified() -> Result<Self, String> {
+        let provider = provider()?;
         let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-        let builder = builder.expect("the provider has suites for every version");
+        let builder = builder.map_err(|_| TOO_FEW)?;
         let anyone = Arc::new(Verifier::new(Anyone, provider));
         let config = builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth();
-        Tls::of(config)
+        Ok(Tls::of(config))
     }
 
     fn of(mut config: ClientConfig) -> Self {
@@ -55,9 +57,8 @@ impl Tls {
         if roots.is_empty() {
             return Err("there is no certificate in this file".to_owned());
         }
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.expect("the provider has suites for every version");
+        let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|_| TOO_FEW)?;
         Ok(Tls::of(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 }

@@ -3,6 +3,7 @@
 //! front of it, or statements get no names at all: then each is parsed again where it runs, in the same turn.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -10,7 +11,6 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, BytesMut};
-use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// So much is read at once, where messages are looked at.
@@ -51,13 +51,9 @@ impl Named {
 
 /// The prefix of the name of each statement: no other process has it.
 static PROCESS: LazyLock<String> = LazyLock::new(|| {
-    let mut bytes = [0; 9];
-    if SystemRandom::new().fill(&mut bytes).is_err() {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        bytes[..8].copy_from_slice(&(since.as_nanos() as u64 ^ u64::from(std::process::id())).to_be_bytes());
-    }
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("cp{digits}_")
+    // Its keys are random; the number of the process is not known to them.
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("cp{random:016x}{:02x}_", std::process::id() as u8)
 });
 
 /// A connection whose statements are renamed.

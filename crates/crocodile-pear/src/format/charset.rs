@@ -1,5 +1,7 @@
 //! The character set of a text, as given by its content type.
 
+mod named;
+
 use std::borrow::Cow;
 
 use base64::Engine;
@@ -7,17 +9,10 @@ use bytes::Bytes;
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 use http::header::CONTENT_TYPE;
 
+pub use self::named::named;
 use crate::error::{Error, Kind};
 use crate::http::http1::Fields;
 use crate::json;
-
-/// The `charset` of a content type.
-pub fn named(headers: &Fields) -> Option<&str> {
-    let value = std::str::from_utf8(headers.media().filter(|media| media.is_ascii())?).ok()?;
-    let parameters = value.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let mut found = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
-    found.next().map(|(_, label)| label.trim().trim_matches('"'))
-}
 
 /// The encoding of a text: UTF-8 unless its type names another one.
 fn encoding(headers: &Fields) -> Result<&'static Encoding, Error> {

@@ -1,8 +1,11 @@
 //! CSV (RFC 4180): the first row has the names of the columns; each other row is an object of strings.
 
+mod rules;
+
 use bytes::Bytes;
 use csv_core::ReadRecordResult;
 
+pub use self::rules::{Formulas, Rules};
 use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
 use crate::json::{self, Raw, SIZE, write_string};
@@ -183,26 +186,6 @@ fn refuse(reason: &str, line: u64) -> Error {
 /// Whether a spreadsheet takes a text for a formula.
 pub fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'])
-}
-
-crate::choice! {
-    /// How texts are written that a spreadsheet takes for formulas: those that begin with `=`, `+`, `-`, `@`, a tab or a
-    /// line break.
-    pub enum Formulas {
-        /// Texts stay as they are.
-        Keep = "keep",
-        /// With a `'` before them, so that a spreadsheet shows them as text.
-        Quote = "quote",
-    }
-}
-
-/// The columns of rows, and how texts are written.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// The columns; without any, the fields of the items.
-    pub columns: Vec<String>,
-    /// How formulas are written.
-    pub formulas: Formulas,
 }
 
 /// Appends the items of a list as rows. Without `columns`, the columns are the fields of all objects, in order of first

@@ -8,6 +8,7 @@ use brotli::enc::StandardAlloc;
 #[cfg(feature = "brotli")]
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use bytes::{Buf, Bytes};
+#[cfg(feature = "gzip")]
 use flate2::{Decompress, FlushDecompress, Status};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
@@ -68,15 +69,28 @@ pub(super) fn codings(headers: &HeaderMap) -> impl Iterator<Item = String> {
     codings.filter(|coding| !coding.is_empty() && coding != "identity")
 }
 
+/// The failure of a body in a coding that this build is without.
+#[cfg(not(all(feature = "brotli", feature = "gzip", feature = "zstd")))]
+fn unbuilt(feature: &str) -> Error {
+    let detail = format!(
+        "the body is compressed: it needs the feature `{feature}` of the crate crocodile-pear, which this build is without"
+    );
+    Error::new(Kind::Malformed, detail)
+}
+
 /// A compressed stream.
 enum Decoder {
+    #[cfg(feature = "gzip")]
     Gzip(Decompress),
     /// The zlib format, or raw deflate, which some servers send instead. The first byte shows which.
+    #[cfg(feature = "gzip")]
     Deflate(Option<Decompress>),
     #[cfg(feature = "brotli")]
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     #[cfg(feature = "zstd")]
     Zstd(zstd::stream::raw::Decoder<'static>),
+    #[cfg(not(any(feature = "brotli", feature = "gzip", feature = "zstd")))]
+    None(std::convert::Infallible),
 }
 
 /// The result of one step.
@@ -90,7 +104,9 @@ struct Step {
 impl Decoder {
     fn of(coding: &str) -> Result<Self, Error> {
         match coding {
+            #[cfg(feature = "gzip")]
             "gzip" | "x-gzip" => Ok(Decoder::Gzip(Decompress::new_gzip(15))),
+            #[cfg(feature = "gzip")]
             "deflate" => Ok(Decoder::Deflate(None)),
             #[cfg(feature = "brotli")]
             "br" => {
@@ -100,6 +116,12 @@ impl Decoder {
             }
             #[cfg(feature = "zstd")]
             "zstd" => zstd().map(Decoder::Zstd).map_err(|error| Error::new(Kind::Internal, error.to_string())),
+            #[cfg(not(feature = "gzip"))]
+            "gzip" | "x-gzip" | "deflate" => Err(unbuilt("gzip")),
+            #[cfg(not(feature = "brotli"))]
+            "br" => Err(unbuilt("brotli")),
+            #[cfg(not(feature = "zstd"))]
+            "zstd" => Err(unbuilt("zstd")),
             _ => Err(Error::new(Kind::Malformed, "the body is in a content coding that is not known")),
         }
     }
@@ -107,6 +129,7 @@ impl Decoder {
     /// Decodes some bytes; `None` if they are invalid in the coding.
     fn step(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
         match self {
+            #[cfg(feature = "gzip")]
             Decoder::Gzip(stream) => {
                 let step = inflate(stream, bytes, out)?;
                 if step.ended {
@@ -115,6 +138,7 @@ impl Decoder {
                 }
                 Some(step)
             }
+            #[cfg(feature = "gzip")]
             Decoder::Deflate(stream) => {
                 let wrapped = bytes.first().is_some_and(|first| first & 0x0f == 8 && first >> 4 <= 7);
                 inflate(stream.get_or_insert_with(|| Decompress::new(wrapped)), bytes, out)
@@ -126,12 +150,15 @@ impl Decoder {
                 let status = stream.run_on_buffers(bytes, out).ok()?;
                 Some(Step { read: status.bytes_read, made: status.bytes_written, ended: status.remaining == 0 })
             }
+            #[cfg(not(any(feature = "brotli", feature = "gzip", feature = "zstd")))]
+            Decoder::None(never) => match *never {},
         }
     }
 
     /// Whether another stream may follow after the end of one.
     fn goes_on(&self) -> bool {
         match self {
+            #[cfg(feature = "gzip")]
             Decoder::Gzip(_) => true,
             #[cfg(feature = "zstd")]
             Decoder::Zstd(_) => true,
@@ -147,6 +174,7 @@ fn zstd() -> std::io::Result<zstd::stream::raw::Decoder<'static>> {
     Ok(stream)
 }
 
+#[cfg(feature = "gzip")]
 fn inflate(stream: &mut Decompress, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
     let before = (stream.total_in(), stream.total_out());
     let status = stream.decompress(bytes, out, FlushDecompress::None).ok()?;
@@ -248,7 +276,7 @@ impl http_body::Body for Decoded {
     }
 }
 
-#[cfg(all(feature = "brotli", feature = "zstd"))]
+#[cfg(all(feature = "brotli", feature = "gzip", feature = "zstd"))]
 #[cfg(test)]
 mod tests {
     use std::io::Write;

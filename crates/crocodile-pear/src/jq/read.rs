@@ -1,27 +1,8 @@
 //! Which parts of its variables an expression may read, as far as its text shows.
 
-use std::fmt;
-
+use super::part::Read;
 use super::syntax::ast::{Key, Part, Pattern, Piece, Term};
 use super::syntax::read_fields;
-
-/// A part of a variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
-    /// The variable, without `$`.
-    pub variable: String,
-    /// The field of it; `None` for all of it.
-    pub field: Option<String>,
-}
-
-impl fmt::Display for Read {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.field {
-            None => write!(f, "${}", self.variable),
-            Some(field) => write!(f, "${}[{field:?}]", self.variable),
-        }
-    }
-}
 
 /// The parts of these variables that a term reads, each once. A field is named only where the text names it; a variable of the same name
 /// that the term binds itself counts, too.

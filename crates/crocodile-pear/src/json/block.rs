@@ -1,7 +1,6 @@
 //! Sixty-four bytes of JSON at once, as masks with one bit for each byte. Most of a document is read without a branch.
 
-use fearless_simd::prelude::*;
-use fearless_simd::u8x64;
+use super::simd::*;
 
 /// Bytes of a block.
 pub const WIDTH: usize = 64;
@@ -109,8 +108,6 @@ fn running(mut bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use fearless_simd::{Level, dispatch};
-
     use super::*;
 
     /// Bit by bit: within a string, and escaped.

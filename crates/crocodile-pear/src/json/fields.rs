@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fearless_simd::{Level, Simd, dispatch};
+use super::simd::{Level, Simd, dispatch};
 
 use super::block::{Block, Carry, WIDTH, is, load, without_case};
 use super::walk;

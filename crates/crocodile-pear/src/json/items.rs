@@ -13,6 +13,8 @@ use super::read::read;
 use super::scan;
 use super::text::{DEPTH, is_space, trim, unmarked};
 use super::value;
+#[cfg(not(feature = "jq"))]
+use super::value::{Shape, Value};
 use super::walk;
 use crate::error::{Error, Kind};
 
@@ -58,6 +60,30 @@ impl Path {
     /// Whether the document itself is the list.
     pub fn is_root(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// The items of a value that is there whole, as jq has it.
+    ///
+    /// # Errors
+    /// `Expression` for a key of what is no object, and for the items of what is no list.
+    #[cfg(not(feature = "jq"))]
+    pub fn items_of(&self, value: &Value) -> Result<Vec<Value>, Error> {
+        let wrong = |detail: String| Err(Error::new(Kind::Expression, detail));
+        let mut value = value.clone();
+        for key in &self.keys {
+            value = match value::shape(&value) {
+                Shape::Null => value::null(),
+                Shape::Object(fields) => fields.get(&value::string(&key.name)).cloned().unwrap_or_else(value::null),
+                _ if key.optional => return Ok(Vec::new()),
+                _ => return wrong(format!("cannot index {} with \"{}\"", value::kind(&value), key.name)),
+            };
+        }
+        match value::shape(&value) {
+            Shape::List(items) => Ok(items.to_vec()),
+            Shape::Object(fields) => Ok(fields.values().cloned().collect()),
+            _ if self.optional => Ok(Vec::new()),
+            _ => wrong(format!("cannot iterate over {}", value::kind(&value))),
+        }
     }
 
     /// Whether a value that begins with this byte, at the end of the first `found` keys, has no items and is no error,

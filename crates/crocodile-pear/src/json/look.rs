@@ -4,7 +4,7 @@
 //! tokens of a block are checked at once. Only brackets are handled one by one. A failed check gives no reason;
 //! [`super::Checker`] finds it.
 
-use fearless_simd::{Level, Simd, dispatch, u8x64};
+use super::simd::{Level, Simd, dispatch, u8x64};
 
 use super::block::{Block, Carry, WIDTH, is, load, up_to, without_case};
 use super::number::Numbers;

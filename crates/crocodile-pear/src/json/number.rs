@@ -1,6 +1,6 @@
 //! The numbers and words of a document, a block at a time.
 
-use fearless_simd::{Simd, u8x64};
+use super::simd::{Simd, u8x64};
 
 use super::block::{WIDTH, is, up_to, without_case};
 use super::text::is_space;

@@ -1,6 +1,6 @@
 //! Finds where the parts of a checked document end.
 
-use fearless_simd::{Level, Simd, dispatch};
+use super::simd::{Level, Simd, dispatch};
 
 use super::block::{Block, Carry, WIDTH, is, load, without_case};
 use super::text::{is_space, quoted};

@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+#[cfg(feature = "jq")]
 use jaq_json::{Map, Num, Val};
+
+#[cfg(not(feature = "jq"))]
+mod plain;
+#[cfg(not(feature = "jq"))]
+use plain::{Map, Num, Val};
 
 /// A JSON value that keeps its number literals. Cheap to clone: lists, objects and text are shared.
 pub type Value = Val;
@@ -119,6 +125,7 @@ pub fn shape(value: &Value) -> Shape<'_> {
         Val::Num(Num::Int(number)) => Shape::Integer(*number),
         Val::Num(Num::Float(number)) => Shape::Float(*number),
         Val::Num(Num::Dec(literal)) => Shape::Literal(literal.as_str().into()),
+        #[cfg(feature = "jq")]
         Val::Num(Num::BigInt(number)) => Shape::Literal(number.to_string().into()),
         Val::TStr(text) => Shape::Text(text),
         Val::BStr(bytes) => Shape::Bytes(bytes),

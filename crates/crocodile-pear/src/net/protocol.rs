@@ -12,11 +12,21 @@ crate::choice! {
     }
 }
 
+/// What is told of `http2` in a build without it.
+pub(crate) const UNBUILT: &str =
+    "HTTP/2 needs the feature `http2` of the crate crocodile-pear, which this build is without";
+
 impl Protocol {
+    /// Whether this build speaks it.
+    pub(crate) fn is_built(self) -> bool {
+        cfg!(feature = "http2") || self != Protocol::Http2
+    }
+
     /// The versions to offer by ALPN, the preferred one first.
     pub(crate) fn offers(self) -> &'static [&'static [u8]] {
         match self {
-            Protocol::Auto => &[b"h2", b"http/1.1"],
+            Protocol::Auto if cfg!(feature = "http2") => &[b"h2", b"http/1.1"],
+            Protocol::Auto => &[b"http/1.1"],
             Protocol::Http1 => &[b"http/1.1"],
             Protocol::Http2 => &[b"h2"],
         }

@@ -1,5 +1,6 @@
 //! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
+mod provider;
 mod sessions;
 mod spec;
 mod trust;
@@ -18,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+pub use self::provider::{TOO_FEW, provider};
 use self::sessions::Sessions;
 use self::spec::{Part, Unfit};
 pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
@@ -206,10 +208,10 @@ fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
         [] => rustls::ALL_VERSIONS.to_vec(),
         versions => versions.iter().map(|version| version.supported()).collect(),
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = provider().map_err(|why| Part::Name.unfit(why))?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
-        .expect("the provider has suites for every version");
+        .map_err(|_| Part::Name.unfit(TOO_FEW))?;
     let (roots, named) = match &settings.ca {
         Some(pem) => own_roots(pem)?,
         None => (public_roots(), Vec::new()),

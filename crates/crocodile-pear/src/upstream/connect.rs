@@ -6,6 +6,10 @@ pub(crate) mod connect_limit;
 pub(crate) mod connections;
 pub(crate) mod counters;
 pub(crate) mod dial;
+#[cfg(feature = "http2")]
+pub(crate) mod h2_connection;
+#[cfg(not(feature = "http2"))]
+#[path = "connect/h2_absent.rs"]
 pub(crate) mod h2_connection;
 pub(crate) mod host_name;
 pub(crate) mod io;

@@ -2,6 +2,10 @@
 //!
 //! An exchange has no task and no buffer: while it waits, it is a socket, the head of its request and one timer.
 
+#[cfg(feature = "http2")]
+pub(crate) mod h2_stream;
+#[cfg(not(feature = "http2"))]
+#[path = "exchange/h2_absent.rs"]
 pub(crate) mod h2_stream;
 pub(crate) mod request;
 pub(crate) mod tunnel;

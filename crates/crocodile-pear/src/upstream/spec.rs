@@ -31,7 +31,7 @@ use crate::config::files::Files;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Entries, Located, Marked, Size, defaults, only};
 use crate::message::xml_lists::{CsvSpec, Lists, XmlSpec};
-use crate::net::protocol::Protocol;
+use crate::net::protocol::{self, Protocol};
 use crate::net::tls::{TlsSettings, TlsSpec};
 use crate::net::url::{is_service, service, url};
 use crate::resilience::breaker::BreakerSpec;
@@ -230,6 +230,9 @@ impl UpstreamSpec {
         let forward = Forward::compile(&forward, problems);
         let origins = self.origins(problems);
         let health = self.health.as_ref().map_or(Some(()), |health| health.check(problems));
+        if !self.protocol.is_built() {
+            problems.error::<()>(span, protocol::UNBUILT, "build with it, or leave out `protocol`");
+        }
         let lists = self.xml.as_ref().map_or(Some(Lists::default()), |xml| xml.compile(problems));
         let delimiter = self.csv.as_ref().map_or(Some(b','), |csv| csv.compile(problems));
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();

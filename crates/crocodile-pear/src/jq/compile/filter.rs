@@ -8,7 +8,7 @@ use super::byte_paths::Native;
 use crate::error::{Error, Kind};
 use crate::jq::eval::code::{Code, Function, Node};
 use crate::jq::eval::machine::{Current, Machine};
-use crate::jq::read::Read;
+use crate::jq::part::Read;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget;
 use crate::jq::value::closure::Closure;

@@ -9,8 +9,9 @@ use http::header::HeaderName;
 use super::detach::Detach;
 use super::terms::{Terms, Written};
 use super::upstream_call::{Calling, Sent, Verb};
-use super::written::{CLIENT, Request, is_written};
+use super::written::{CLIENT, ReadAs, Request, is_written};
 use crate::config::spec::{Entries, Located, Timeout};
+use crate::format;
 use crate::jq::Filter;
 use crate::pipeline::step::rewrite::Rewrite;
 use crate::pipeline::step::status::Rules;
@@ -57,6 +58,9 @@ impl Request {
         let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
         detached?;
+        if let Some(word) = self.read_as.map(ReadAs::word).filter(|word| !format::is_built(word)) {
+            return cx.problems.error_here(format::needs(word), "build with it, or leave out `as`");
+        }
         let (when, otherwise, on_status) = (when?, otherwise?.map(|value| value.value().into()), on_status?);
         let rewrite = (rewritten || located).then(|| Rewrite::new(&target, cx.known.route.path)).flatten();
         let rewrite = rewrite.map(|rewrite| if rewritten { rewrite } else { rewrite.without_links() });
