@@ -70,7 +70,7 @@ impl Declared {
     }
 }
 
-/// What is told of a format that this build is without.
+/// The message about a format that this build is without.
 pub(crate) fn needs(feature: &str) -> String {
     format!(
         "{} needs the feature `{feature}` of the crate crocodile-pear, which this build is without",

@@ -57,10 +57,10 @@ const GATEWAY: &[&str] = &[
 ];
 
 /// Macros live at the root of their crate, wherever they are written.
-const MACROS: [&str; 2] = ["choice", "spec"];
+const MACROS: [&str; 4] = ["choice", "spec", "unstable_choice", "unstable_spec"];
 
 /// Where programs have the words of the configuration.
-const PROGRAMS: [&str; 3] = ["client::items", "client::pipeline", "client::shape"];
+const PROGRAMS: [&str; 4] = ["client::items", "client::pipeline", "client::shape", "client::steps"];
 
 #[test]
 fn the_library_knows_only_what_stands_before() {

@@ -1,1 +1,1 @@
-//! Nothing: the tests stand beside this file.
+//! An empty library: the tests stand beside this file.

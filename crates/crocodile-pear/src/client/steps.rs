@@ -352,7 +352,7 @@ impl Plain {
 }
 
 impl Dedupe {
-    /// One item for each key that this expression gives.
+    /// Keeps an item for each key that this expression gives.
     pub fn of<K>(key: impl IntoExpression<K>) -> Self {
         Dedupe(dedupe::Dedupe::of(key.into_expression().0))
     }
@@ -463,7 +463,7 @@ impl Concatenate {
         Concatenate(concatenate::Concatenate { form, ..concatenate::Concatenate::default() })
     }
 
-    /// One JSON list.
+    /// A JSON list.
     pub fn json() -> Self {
         Concatenate::of(As::Json)
     }

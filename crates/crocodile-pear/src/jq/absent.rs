@@ -105,7 +105,7 @@ impl Filter {
         }
     }
 
-    /// Nothing: a closure runs as a whole.
+    /// No output: a closure runs as a whole.
     pub fn pick(&self, _: &Data, _: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
         None
     }
@@ -148,4 +148,35 @@ pub(crate) fn variables(_: &str) -> Vec<&str> {
 
 pub(crate) fn assignment(_: &str) -> Option<usize> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Data, Filter, null};
+    use crate::json::read;
+
+    fn items(path: &str, json: &str) -> Result<Vec<String>, String> {
+        let filter = Filter::compile(path, &[]).map_err(|faults| faults[0].message.clone())?;
+        let input = Data::from(read(&json.as_bytes().to_vec().into()).expect("JSON"));
+        let outputs = filter.apply(input, &mut |_| null().into()).map_err(|error| error.detail().to_owned())?;
+        Ok(outputs.into_iter().map(|output| output.into_value().to_string()).collect())
+    }
+
+    #[test]
+    fn paths_to_a_list_need_no_engine() {
+        assert_eq!(
+            items(".a[]", r#"{"a":[1,"x",{"b":[null,1.50]}]}"#).unwrap(),
+            ["1", r#""x""#, r#"{"b":[null,1.50]}"#]
+        );
+        assert_eq!(items(".[]", r#"{"a":1,"b":true}"#).unwrap(), ["1", "true"]);
+        assert_eq!(items(".a.b[]?", r#"{"a":{}}"#).unwrap(), Vec::<String>::new());
+        assert_eq!(items(".a[]", "[]").unwrap_err(), "cannot index array with \"a\"");
+        assert_eq!(items(".a[]", "{}").unwrap_err(), "cannot iterate over null");
+    }
+
+    #[test]
+    fn other_expressions_are_refused_and_name_the_feature() {
+        let faults = Filter::compile(".a | length", &[]).err().unwrap();
+        assert!(faults[0].remedy.contains("feature `jq`"), "{faults:?}");
+    }
 }

@@ -12,7 +12,7 @@ crate::choice! {
     }
 }
 
-/// What is told of `http2` in a build without it.
+/// The message about `http2` in a build without it.
 pub(crate) const UNBUILT: &str =
     "HTTP/2 needs the feature `http2` of the crate crocodile-pear, which this build is without";
 

@@ -81,7 +81,7 @@ impl Recoder {
         Ok(bytes)
     }
 
-    /// Nothing is buffered.
+    /// No bytes: none are held back.
     ///
     /// # Errors
     /// None.

@@ -199,3 +199,37 @@ impl Hash for Val {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Num, Val};
+    use crate::json::read;
+
+    fn value(json: &str) -> Val {
+        read(&json.as_bytes().to_vec().into()).expect("JSON")
+    }
+
+    fn hash(value: &Val) -> u64 {
+        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
+    }
+
+    #[test]
+    fn equal_values_have_equal_hashes() {
+        for (left, right) in [("1", "1.0"), ("0", "-0"), (r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#), ("[1e2]", "[100]")] {
+            assert_eq!(value(left), value(right), "{left}");
+            assert_eq!(hash(&value(left)), hash(&value(right)), "{left}");
+        }
+        assert_ne!(value("1"), value(r#""1""#));
+    }
+
+    #[test]
+    fn values_have_the_order_of_jq() {
+        let mut values: Vec<Val> =
+            [r#"{"a":1}"#, "[1]", r#""a""#, "2", "1.5", "true", "false", "null"].map(value).into();
+        values.sort();
+        let shown: Vec<String> = values.iter().map(Val::to_string).collect();
+        assert_eq!(shown, ["null", "false", "true", "1.5", "2", r#""a""#, "[1]", r#"{"a":1}"#]);
+        assert_eq!(Val::Num(Num::Float(1.0)), value("1"));
+    }
+}

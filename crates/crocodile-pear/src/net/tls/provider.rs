@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
-/// What is told if there is none.
+/// The message if there is none.
 const NONE: &str = "TLS needs cryptography: build crocodile-pear with its feature `ring` or `aws-lc-rs`, or install a default provider of rustls";
 
-/// What is told if it lacks a version.
+/// The message if it lacks a version.
 pub const TOO_FEW: &str = "the default provider of rustls has no suites for these versions of TLS";
 
 /// The default provider of the program, if it has installed one; otherwise `ring`, otherwise `aws-lc-rs`.

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::io::Io;
 use crate::error::{Error, Kind};
 
-/// As with HTTP/2.
+/// The same bound as with HTTP/2.
 pub(crate) const MOST_STREAMS: usize = 1024;
 
 /// No build without HTTP/2 has one.
@@ -27,7 +27,7 @@ pub(crate) struct Span {
     pub(crate) lifetime: Duration,
 }
 
-/// What other connections have learned of the server.
+/// The limits that other connections have learned.
 pub(crate) struct Terms {
     pub(crate) freed: Arc<Notify>,
     pub(crate) most: Option<usize>,
