@@ -183,8 +183,7 @@ impl Batch {
         let mut direct = Connection::new(self.gateway.address);
         let mut fronts: Vec<Option<Connection>> =
             caches.iter().map(|cache| cache.as_ref().map(|cache| Connection::new(cache.address))).collect();
-        let people: Vec<[Person; 2]> =
-            self.cases.iter().map(|case| [(); 2].map(|()| Person::random(dice).sending(case.unnamed()))).collect();
+        let people: Vec<[Person; 2]> = self.cases.iter().map(|_| [(); 2].map(|()| Person::random(dice))).collect();
         let queries: Vec<usize> = self.cases.iter().map(|_| dice.below(2)).collect();
         let target = |twin: &str, number: usize| format!("/{twin}/{number}/x?q={}", queries[number]);
         // What each client got of each front, to ask with its validators.
@@ -400,16 +399,6 @@ impl Person {
             }
         }
         Person(fields)
-    }
-
-    /// The same with these fields, if it has none: what a shop answers without them is everybody's, by its own word.
-    fn sending<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Self {
-        for name in names {
-            if !self.0.contains(&format!("\r\n{name}:")) {
-                write!(self.0, "{name}: {}\r\n", if name == "cookie" { "s=carl" } else { "Bearer carl" }).unwrap();
-            }
-        }
-        self
     }
 
     /// Whether it sends nothing for which some caches keep no answer.

@@ -265,3 +265,43 @@ fn a_private_part_is_as_fresh_as_it_says_where_the_key_says_for_whom() {
         assert_eq!(shop.calls(), calls + 4, "{target}");
     }
 }
+
+/// A cache in front must not give Bob, who sends the field, what Ada got, who did not.
+#[test]
+fn a_field_that_calls_send_is_in_vary_although_this_client_did_not_send_it() {
+    let shop = Shop::open(|asked, stream| {
+        let who = asked.find("x-who").unwrap_or("nobody").to_owned();
+        let fields = "cache-control: public, max-age=60, s-maxage=60\r\ncontent-type: application/json\r\n";
+        stream.write_all(&crate::stage::shop::answer(200, fields, format!("{{\"who\":\"{who}\",\"next\":\"/2\"}}")))
+    });
+    let config = "upstreams:\n\
+        \x20 shop: { url: 'http://${SHOP}', forward: [x-who, accept-language] }\n\
+        \x20 all: { url: 'http://${SHOP}', forward: all }\n\
+        endpoints:\n\
+        \x20 GET /merged: { pipeline: [ requests: { one: shop /1, two: shop /2 }, merge: '[$one, $two]' ] }\n\
+        \x20 GET /changed: { pipeline: [ request: shop /1, transform: '[.]' ] }\n\
+        \x20 GET /followed: { pipeline: [ request: shop /1, follow: { link: .next, as: next } ] }\n\
+        \x20 GET /kept: { cache: on, pipeline: [ requests: { one: shop /1, two: shop /2 }, merge: '[$one, $two]' ] }\n\
+        \x20 GET /all: { pipeline: [ requests: { one: all /1, two: all /2 }, merge: '[$one, $two]' ] }\n\
+        \x20 GET /proxied: { pipeline: [ request: shop /1 ] }\n";
+    let mut scene = Scene::new(config, &shop);
+    for target in ["/merged", "/changed", "/followed", "/kept"] {
+        // The second time, the cache of the gateway answers.
+        for _ in 0..2 {
+            let ada = scene.get(target, HOST);
+            let mut names: Vec<&str> = ada.field("vary").split(", ").collect();
+            names.sort_unstable();
+            assert_eq!(names, ["accept-language", "x-who"], "{target}: {:?}", ada.head);
+            assert!(ada.field("cache-control").starts_with("public"), "{target}: {:?}", ada.head);
+            // What a part does not name, and the client has sent, is this client's alone.
+            let bob = scene.get(target, &format!("{HOST}x-who: bob\r\n"));
+            assert!(bob.field("cache-control").starts_with("private"), "{target}: {:?}", bob.head);
+            assert!(bob.text().contains("bob") && !ada.text().contains("bob"), "{target}: {}", bob.text());
+        }
+    }
+    // Nobody can name the fields that might come.
+    let all = scene.get("/all", HOST);
+    assert!(all.field("cache-control").starts_with("private"), "{:?}", all.head);
+    // An answer that is passed on says itself what it depends on.
+    assert_eq!(scene.get("/proxied", HOST).field("vary"), "");
+}

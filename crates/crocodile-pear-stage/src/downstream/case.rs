@@ -88,7 +88,7 @@ pub struct Case {
     authenticated: bool,
     written: BTreeSet<&'static str>,
     forwarded: BTreeSet<&'static str>,
-    /// Fields of credentials that its `vary` does not name.
+    /// Fields that change its answers although its `vary` does not name them.
     unnamed: BTreeSet<&'static str>,
     friendly: bool,
 }
@@ -165,9 +165,9 @@ impl Case {
             adds.push("$claims.sub");
         }
         // Where answers are made of several, or no cache is asked, the rule of the answer has to do without the shop's word.
-        let careless =
-            !friendly && cached == "off" && endpoint == "off" && form != Form::Call && form != Form::Transform;
-        let unnamed = if careless { some(dice, &["cookie", "authorization"], 2) } else { BTreeSet::new() };
+        let careless = !friendly && cached == "off" && form != Form::Call;
+        let unnamed =
+            if careless { some(dice, &["cookie", "authorization", "x-a", "x-q"], 2) } else { BTreeSet::new() };
         let adds = dice.of(&adds).to_owned();
         Case {
             form,
@@ -236,11 +236,6 @@ impl Case {
     pub fn cacheable(&self) -> bool {
         let told = !self.form.streams() || self.endpoint.contains("public");
         self.friendly && told && self.used().iter().all(|part| part.life == Life::Long)
-    }
-
-    /// Fields that change its answers although its `vary` does not name them.
-    pub fn unnamed(&self) -> impl Iterator<Item = &'static str> {
-        self.unnamed.intersection(&self.forwarded).copied()
     }
 
     /// Whether the gateway itself keeps nothing of it.

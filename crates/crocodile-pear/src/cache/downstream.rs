@@ -95,7 +95,9 @@ fn compose(
     now: Moment,
 ) {
     let unnamed = said.unnamed.iter().any(|name| !dependence.names(name));
-    let private = said.private || unnamed || dependence.is_personal();
+    // Without a list of the fields, nothing could name those that this request does not have.
+    let unlisted = said.sends_all && !dependence.everything && !said.unknown;
+    let private = said.private || unnamed || unlisted || dependence.is_personal();
     let (whole, terms) = match made {
         Made::Alone => return,
         Made::Whole(_) => (true, None),
@@ -107,7 +109,7 @@ fn compose(
         if private {
             restrict(headers, dependence);
         }
-        return;
+        return vary(headers, &said.absent);
     }
     strip(headers, dependence);
     let control = match whole {
@@ -132,6 +134,7 @@ fn compose(
         true => drop(headers.insert(VARY, HeaderValue::from_static("*"))),
         false => vary(headers, &said.vary),
     }
+    vary(headers, &said.absent);
 }
 
 /// Sets a field, unless the configuration does.

@@ -73,6 +73,11 @@ pub struct Said {
     pub vary: Vec<HeaderName>,
     /// Whether a part depends on more than requests say.
     pub unknown: bool,
+    /// Request fields that calls send as they came and that this request did not have: the answer to one that has them may
+    /// be another.
+    pub absent: Vec<HeaderName>,
+    /// Whether calls send whatever fields a request has.
+    pub sends_all: bool,
     /// Request fields of the client that a part was asked with and that its `vary` does not name.
     pub unnamed: Vec<HeaderName>,
     /// The tags of parts, as they came.
@@ -139,6 +144,11 @@ impl Said {
             Some(names) => add_names(&mut self.vary, names),
             None => self.unknown = true,
         }
+    }
+
+    /// Notes that a call sends these fields of the client's request as they came, which this one does not have.
+    pub fn miss<'a>(&mut self, absent: impl Iterator<Item = &'a HeaderName>) {
+        absent.for_each(|name| add_names(&mut self.absent, std::slice::from_ref(name)));
     }
 
     /// Notes a part that is missing: the whole is not what it will be.

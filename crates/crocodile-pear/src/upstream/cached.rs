@@ -105,11 +105,12 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
     }
 }
 
-/// For which client a call is made, before its header fields are known. `named` are the client's fields that its upstream gets.
-pub(super) fn noting(cached: Option<&Cached>, named: &[HeaderName], scope: &Scope) -> Noting {
+/// For which client a call is made, before its header fields are known. `sent` are the client's fields that
+/// its upstream gets as they came, `None` for all.
+pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
     let parts = scope.parts::<Parts>();
     if let Some(parts) = &parts {
-        parts.depend(named);
+        parts.depend(sent, scope.headers());
     }
     match (cached, parts) {
         (None, None) => Noting::Off,

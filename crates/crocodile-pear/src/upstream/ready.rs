@@ -254,7 +254,7 @@ impl Upstream {
     /// # Errors
     /// `BadRequest` if a value that uses the client's request is not valid in a header.
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<CallFields, Error> {
-        let noting = cached::noting(self.cached.as_deref(), self.forward.asked_fields(), scope);
+        let noting = cached::noting(self.cached.as_deref(), self.forward.sent_fields(), scope);
         self.forward.fields(scope, likeness, noting)
     }
 
@@ -275,7 +275,7 @@ impl Upstream {
             let detail = "a link in the answer leads to an upstream that `follow` does not name with `to`";
             return Err(Error::new(Kind::Unusable, detail));
         }
-        let noting = cached::noting(self.cached.as_deref(), &[], scope);
+        let noting = cached::noting(self.cached.as_deref(), Some(&[]), scope);
         let mut fields = CallFields::of_client(HeaderMap::new(), noting);
         fields.present_nothing();
         if scope.forwarded() {

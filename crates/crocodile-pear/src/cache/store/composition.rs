@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::{HeaderMap, HeaderName};
+use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName};
 
 use super::entry::{Entry, MOST_TAGS, Tags};
 use super::tags;
@@ -66,6 +66,12 @@ const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes:
 
 /// With these, no answer is kept that does not say that it is public.
 const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
+
+/// Whether a request field is about the body of its request, or about how that of the answer is sent: the calls for parts
+/// have bodies of their own, and their codings are undone.
+fn is_of_body(name: &HeaderName) -> bool {
+    *name == ACCEPT_ENCODING || name.as_str().starts_with("content-")
+}
 
 impl Parts {
     /// The parts of an answer that no cache of the gateway stores. `joins`: parts may come after its head.
@@ -151,11 +157,20 @@ impl Parts {
         self.sum().said.depend(dependence);
     }
 
-    /// Notes that a part depends on these fields of the client's request.
-    pub fn depend(&self, names: &[HeaderName]) {
-        // Only a cache asks for them: what caches downstream must know is in the plan's dependence.
+    /// Notes that a call sends these fields of the client's request as they came; `None` for all. Caches downstream must know
+    /// of those too that this request does not have; whether the others are named, each part says.
+    pub fn depend(&self, names: Option<&[HeaderName]>, request: &HeaderMap) {
+        let Some(names) = names else {
+            self.sum().said.sends_all = true;
+            return;
+        };
         if self.kept && !names.is_empty() {
             self.sum().vary.extend_from_slice(names);
+        }
+        let told = |name: &&HeaderName| !request.contains_key(*name) && !is_of_body(name);
+        let mut absent = names.iter().filter(told).peekable();
+        if absent.peek().is_some() {
+            self.sum().said.miss(absent);
         }
     }
 

@@ -481,14 +481,6 @@ impl Forward {
         matches!(self.facts, Facts::X) && !self.headers.iter().any(|(name, _)| *name == PREFIX)
     }
 
-    /// The client's header fields that it names: it asks for them because answers depend on them.
-    pub(crate) fn asked_fields(&self) -> &[HeaderName] {
-        match &self.fields {
-            Fields::Named(names) => names,
-            Fields::All => &[],
-        }
-    }
-
     /// The client's header fields that are sent as they came; `None` for all.
     pub(crate) fn sent_fields(&self) -> Option<&[HeaderName]> {
         match &self.fields {
