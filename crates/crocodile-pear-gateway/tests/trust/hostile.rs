@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::Client;
@@ -102,6 +103,39 @@ fn links(shop: &str, port: u16) -> Vec<String> {
         "/base/%252e%252e/admin",
         "/base/%252e%252e%252fadmin",
         "/base/%c0%ae%c0%ae/admin",
+        "/base/..%c0%afadmin",
+        "/base/..%c0%af",
+        "/base/..%c1%9cadmin",
+        "/base/%e0%80%ae%e0%80%ae/admin",
+        "/base/..%e0%80%afadmin",
+        "/base/%e0%80%ae./admin",
+        "/base/%f0%80%80%ae%f0%80%80%ae/admin",
+        "/base/..%f0%80%80%af",
+        "/base/%f8%80%80%80%ae./admin",
+        "/base/%fc%80%80%80%80%ae./admin",
+        "/base/%25c0%25ae%25c0%25ae/admin",
+        "/base/..%25c0%25afadmin",
+        "/base/..%e0%80%bbx/admin",
+        "/base/..%ff/admin",
+        "/base/.%fe./admin",
+        "/base/..%c0/admin",
+        "/base/..%e0%80/admin",
+        "/base/..%80/admin",
+        "/base/..%ed%a0%80/admin",
+        "/base/..%f4%90%80%80/admin",
+        "/base/..%ef%bc%8fadmin",
+        "/base/\u{ff0e}\u{ff0e}/admin",
+        "/base/..\u{ff0f}admin",
+        "/base/\u{2025}/admin",
+        "/base/..\u{200b}/admin",
+        "/base/x%c0%80",
+        "/base/..%c0%80/admin",
+        "http://S/base/..%c0%afadmin",
+        "http://S/base/%e0%80%ae%e0%80%ae/admin",
+        "..%c0%af..%c0%afadmin",
+        "%e0%80%ae%e0%80%ae/%e0%80%ae%e0%80%ae/admin",
+        "https://api.example.org/..%c0%afadmin",
+        "https://api.example.org/%f0%80%80%ae%f0%80%80%ae/admin",
         "/base/.%00./admin",
         "/base/%00",
         "/base/x%",
@@ -278,6 +312,21 @@ fn values_of_templates_do_not_climb() {
         "x#/../..",
         "%00",
         "..%00/admin",
+        "..%c0%afadmin",
+        "..%c0%af..%c0%afadmin",
+        "%c0%ae%c0%ae/admin",
+        "%e0%80%ae%e0%80%ae/admin",
+        "..%e0%80%afadmin",
+        "%f0%80%80%ae%f0%80%80%ae/admin",
+        "%f8%80%80%80%ae./admin",
+        "..%ff/admin",
+        ".%fe.",
+        "..%c0",
+        "%25c0%25ae%25c0%25ae/admin",
+        "..%e2%80%8b/admin",
+        "\u{ff0e}\u{ff0e}/admin",
+        "..\u{ff0f}admin",
+        "x/..%c0%af../admin",
     ] {
         let encoded: String = value.bytes().map(|byte| format!("%{byte:02x}")).collect();
         for way in ["simple", "path", "open", "host"] {
@@ -289,6 +338,88 @@ fn values_of_templates_do_not_climb() {
     for target in calls.iter() {
         let path = target.split('?').next().unwrap_or_default();
         let below = path.strip_prefix("/base/").unwrap_or_else(|| panic!("{target}"));
-        assert!(below.split('/').all(|segment| segment != ".." && segment != "."), "{target}");
+        let read = carelessly(below);
+        assert!(read.split('/').all(|segment| segment != ".." && segment != "."), "{target}: {read}");
     }
+}
+
+/// Bytes of what is included, in resources that all are named by the one that the document is about.
+const INCLUDED: usize = 100 << 20;
+
+/// A document of JSON:API whose `included` has a hundred megabytes, by `plain` and by `follow`.
+#[test]
+fn a_hundred_megabytes_of_included_are_refused_within_bounds() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    let shop = Shop::open(move |_, stream: &mut TcpStream| {
+        let begin = "{\"data\":{\"type\":\"a\",\"id\":\"1\",\"relationships\":{\"b\":{\"data\":{\"type\":\"b\",\"id\":\"7\"}}}},\"included\":[";
+        let one = format!("{{\"type\":\"b\",\"id\":\"x\",\"attributes\":{{\"t\":\"{}\"}}}},", "t".repeat(1 << 20));
+        let end = "{\"type\":\"b\",\"id\":\"7\"}]}";
+        let length = begin.len() + end.len() + INCLUDED / one.len() * one.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/vnd.api+json\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(begin.as_bytes())?;
+        for _ in 0..INCLUDED / one.len() {
+            stream.write_all(one.as_bytes())?;
+            counted.fetch_add(one.len(), Ordering::SeqCst);
+        }
+        stream.write_all(end.as_bytes())
+    });
+    let config = "upstreams: { shop: 'http://${SHOP}' }\n\
+                  endpoints:\n\
+                  \x20 GET /plain: { pipeline: [ { request: shop /a }, { plain: json_api } ] }\n\
+                  \x20 GET /follow: { pipeline: [ { request: shop /a }, { follow: { json_api: b, as: b } } ] }\n\
+                  \x20 GET /tree: { pipeline: [ { request: shop /a }, { follow: { json_api: [b, c] } } ] }\n";
+    let scene = Scene::new(config, &shop);
+    let mut client = Client::connect(scene.gateway.address).unwrap();
+    let before = scene.gateway.peak().unwrap();
+    for target in ["/plain", "/follow", "/tree"] {
+        sent.store(0, Ordering::SeqCst);
+        let answer = front::get(&mut client, target, "host: client.test\r\n");
+        assert_eq!(answer.head.status, 502, "{target}: {}", answer.text());
+        assert!(answer.text().contains("\"kind\":\"oversized\""), "{target}: {}", answer.text());
+        assert!(answer.text().contains("16777216"), "the bound is named: {}", answer.text());
+        let read = sent.load(Ordering::SeqCst);
+        assert!(read < INCLUDED / 2, "{target}: {read} bytes were sent");
+    }
+    let more = scene.gateway.peak().unwrap() - before;
+    assert!(more < 3 * (16 << 20) + (8 << 20), "{more} bytes");
+}
+
+/// A path as careless servers read it: decoded until nothing is left to decode, overlong forms as the characters that they
+/// stand for, and without what is no text.
+fn carelessly(path: &str) -> String {
+    let mut bytes = path.as_bytes().to_vec();
+    loop {
+        let mut decoded = Vec::new();
+        let mut rest = &*bytes;
+        while let [first, more @ ..] = rest {
+            let pair = more.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+            match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()).filter(|_| *first == b'%') {
+                Some(byte) => (decoded.push(byte), rest = &more[2..]).1,
+                None => (decoded.push(*first), rest = more).1,
+            }
+        }
+        if decoded == bytes {
+            break;
+        }
+        bytes = decoded;
+    }
+    let (mut read, mut rest) = (String::new(), &*bytes);
+    while let [first, more @ ..] = rest {
+        let length = first.leading_ones() as usize;
+        let tail = more.iter().take(length.saturating_sub(1)).take_while(|byte| **byte & 0xc0 == 0x80).count();
+        rest = &more[tail..];
+        let bits = if length == 0 { *first } else { first & (0x7f_u8 >> length.min(7)) };
+        let whole = length != 1 && tail == length.saturating_sub(1);
+        let value = more[..tail].iter().fold(u32::from(bits), |value, byte| value << 6 | u32::from(byte & 0x3f));
+        match char::from_u32(value).filter(|_| whole) {
+            Some('\\' | '\u{ff0f}') => read.push('/'),
+            Some('\u{ff0e}') => read.push('.'),
+            Some(c) if !c.is_control() && c != '\u{200b}' && !c.is_whitespace() => read.push(c),
+            _ => {}
+        }
+    }
+    read
 }

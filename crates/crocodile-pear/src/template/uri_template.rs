@@ -27,6 +27,22 @@ pub fn is_template(link: &str) -> bool {
     memchr::memchr2(b'{', b'}', link.as_bytes()).is_some()
 }
 
+/// The variables of a template, each once, in their order; `None` for a text that is none.
+pub fn variables(template: &str) -> Option<Vec<String>> {
+    let (mut found, mut rest) = (Vec::<String>::new(), template);
+    while let Some(at) = memchr::memchr2(b'{', b'}', rest.as_bytes()) {
+        let (expression, after) = rest[at..].strip_prefix('{')?.split_once('}')?;
+        for written in Operator::of(expression)?.1.split(',') {
+            let name = Variable::parse(written)?.name;
+            if !found.iter().any(|known| known == name) {
+                found.push(name.to_owned());
+            }
+        }
+        rest = after;
+    }
+    Some(found)
+}
+
 /// The URL that a template gives with these variables, the fields of an object. Those that it has not, or that are
 /// null, vanish.
 ///

@@ -223,6 +223,12 @@ fn a_value_cannot_climb_out_of_its_place() {
         ("/u/{+a}/x", r#"{"a":"%2e%2e"}"#),
         ("/u/{a};/x", r#"{"a":".."}"#),
         ("/u/{a}", r#"{"a":"..;"}"#),
+        ("/u/{+a}", r#"{"a":"..%c0%afadmin"}"#),
+        ("/u/{a}", r#"{"a":"..%c0%afadmin"}"#),
+        ("/u/{+a}", r#"{"a":"%e0%80%ae%e0%80%ae"}"#),
+        ("/u/{+a}", r#"{"a":"%f0%80%80%ae."}"#),
+        ("/u/{+a}{+b}", r#"{"a":".%c0","b":"%ae"}"#),
+        ("/u/{+a}", r#"{"a":"..%ff"}"#),
     ] {
         let refused = expanded(template, variables).err().map(|error| error.kind());
         assert_eq!(refused, Some(Kind::Expression), "{template} {variables}");
@@ -234,5 +240,22 @@ fn a_value_cannot_climb_out_of_its_place() {
         ("../{id}", "{}", "../"),
     ] {
         assert_eq!(expanded(template, variables).expect(template), wanted);
+    }
+}
+
+#[test]
+fn the_variables_of_a_template_are_named_once_in_their_order() {
+    for (template, wanted) in [
+        ("/orders{?state,sort*}", &["state", "sort"][..]),
+        ("/a/{id}/b{/id}{+path:3}{#x.y}{&id}", &["id", "path", "x.y"]),
+        ("/plain", &[]),
+    ] {
+        assert_eq!(
+            variables(template).as_deref(),
+            Some(&wanted.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()[..])
+        );
+    }
+    for wrong in ["/a{", "/a}", "/a{}", "/{a,}", "/{a b}"] {
+        assert_eq!(variables(wrong), None, "{wrong}");
     }
 }
