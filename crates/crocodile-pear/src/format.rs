@@ -13,6 +13,7 @@ pub mod csv;
 mod declared;
 mod decode;
 pub mod form;
+mod icalendar;
 mod json_seq;
 pub mod list;
 pub mod msgpack;
@@ -158,7 +159,7 @@ fn media(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// The value of an answer's body, at most `bound` bytes. The content type decides: JSON, XML, YAML, NDJSON, CSV,
-/// MessagePack, a form and server-sent events are parsed. Other text is a string, bytes that are not text a `data:` URL
+/// MessagePack, iCalendar, a form and server-sent events are parsed. Other text is a string, bytes that are not text a `data:` URL
 /// (RFC 2397), an empty body null.
 ///
 /// # Errors
@@ -314,6 +315,7 @@ fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes)
         Declared::Msgpack => msgpack::read(&bytes),
         Declared::Csv => csv::read(&charset::text(headers, &bytes)?, lists.delimiter()),
         Declared::Yaml => yaml::read(&charset::text(headers, &bytes)?),
+        Declared::Calendar => icalendar::read(&charset::text(headers, &icalendar::unfold(&bytes))?),
         Declared::Json | Declared::Form | Declared::Other | Declared::Nothing => Raw::check(&bytes),
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum Declared {
     Csv,
     /// YAML.
     Yaml,
+    /// iCalendar.
+    Calendar,
     /// Names and values of a form.
     Form,
     /// Another type.
@@ -79,6 +81,7 @@ pub(super) fn by_type(media: Option<&[u8]>) -> Declared {
         b"event-stream" if is_events(media) => Declared::Sse,
         b"csv" => Declared::Csv,
         b"yaml" | b"x-yaml" | b"vnd.yaml" => Declared::Yaml,
+        b"calendar" if kind == b"text/" => Declared::Calendar,
         b"x-www-form-urlencoded" => Declared::Form,
         b"msgpack" | b"x-msgpack" | b"vnd.msgpack" => Declared::Msgpack,
         _ => Declared::Other,
