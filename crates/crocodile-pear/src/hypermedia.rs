@@ -2,6 +2,7 @@
 
 mod action;
 mod hal;
+mod holders;
 mod json_api;
 pub mod links;
 mod part;
@@ -12,18 +13,19 @@ mod siren;
 use crate::json::Raw;
 
 pub use self::action::{Action, action};
+pub use self::holders::{Holder, holders, objects};
 use self::part::Part;
 pub use self::relation::{Form, Identifier, Lead, Prefer, Relation};
 
 /// Where a relation leads from this document. None, if it has no such relation; also none if it says that nothing is
 /// related.
 pub fn leads(relation: &Relation, document: &Raw) -> Vec<Lead> {
-    let document = Part::of(document);
-    match relation.form {
-        Form::Hal => hal::leads(relation, document),
-        Form::JsonApi => json_api::leads(relation, document),
-        Form::Siren => siren::leads(relation, document),
-    }
+    let related = match relation.form {
+        Form::Hal => hal::related(relation, Part::of(document)),
+        Form::JsonApi => json_api::related(relation, Part::of(document)),
+        Form::Siren => siren::related(relation, Part::of(document)),
+    };
+    related.map(|(leads, _)| leads).unwrap_or_default()
 }
 
 /// A field of an object, as a document of its own; `None` also if it is null.

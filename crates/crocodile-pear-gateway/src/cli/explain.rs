@@ -1,10 +1,13 @@
 //! `explain`: what an endpoint does, before it does it.
 
 use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use crocodile_pear::unstable::config::spec::suggest;
+use crocodile_pear::unstable::json::Raw;
 use crocodile_pear::unstable::pipeline::step::{Outline, PublicLinks};
 use crocodile_pear::unstable::upstream::Upstream;
 
@@ -19,14 +22,25 @@ pub struct Explain {
     file: File,
     /// The endpoint, such as `GET /inbox/{category}` [default: all].
     endpoint: Option<String>,
+    /// A recorded answer of an upstream, as JSON: names the variables of links in it that are templates
+    #[arg(long, value_name = "FILE")]
+    answer: Option<PathBuf>,
 }
 
 impl Explain {
     pub fn execute(self) -> ExitCode {
         let Some((_, gateway, sources)) = self.file.load().usable() else { return ExitCode::from(1) };
         let print = |text: &str| print(&sources.mask.hide(text));
+        let answer = match self.answer.as_deref().map(recorded).transpose() {
+            Ok(answer) => answer,
+            Err(reason) => {
+                eprintln!("error: {reason}");
+                return ExitCode::from(1);
+            }
+        };
+        let outline = |endpoint: &Endpoint| outline(endpoint) + &templates(endpoint, answer.as_ref());
         let Some(wanted) = &self.endpoint else {
-            let endpoints = gateway.endpoints().iter().map(|endpoint| brief(endpoint));
+            let endpoints = gateway.endpoints().iter().map(|endpoint| brief(endpoint, &outline));
             let upstreams = gateway.named_upstreams().values().filter_map(|one| upstream(one));
             let all: Vec<String> = endpoints.chain(unserved(gateway.unserved())).chain(upstreams).collect();
             return print(&all.join("\n"));
@@ -46,7 +60,7 @@ impl Explain {
 }
 
 /// The text for an endpoint; parts that are the same in several versions appear once.
-fn brief(endpoint: &Endpoint) -> String {
+fn brief(endpoint: &Endpoint, outline: &dyn Fn(&Endpoint) -> String) -> String {
     match &endpoint.same_as {
         None => outline(endpoint),
         Some(version) => {
@@ -55,6 +69,22 @@ fn brief(endpoint: &Endpoint) -> String {
             format!("{}\n{own}  the rest is as in {version}\n", endpoint.name)
         }
     }
+}
+
+/// The answer in a file.
+fn recorded(path: &Path) -> Result<Raw, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Raw::check(&bytes.into()).map_err(|error| format!("{} is no JSON: {}", path.display(), error.detail()))
+}
+
+/// The templates among the links that an endpoint follows, and their variables.
+fn templates(endpoint: &Endpoint, answer: Option<&Raw>) -> String {
+    let Some(answer) = answer else { return String::new() };
+    let found = endpoint.rest.plan.templates(answer);
+    if found.is_empty() {
+        return "  templates in the answer: none that a step follows\n".to_owned();
+    }
+    found.iter().map(|template| format!("  template in the answer: {}\n", template.outline())).collect()
 }
 
 fn outline(endpoint: &Endpoint) -> String {

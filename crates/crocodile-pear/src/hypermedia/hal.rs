@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 
 use super::part::Part;
-use super::relation::{Lead, Relation, choose};
+use super::relation::{Lead, Related, Relation, choose};
 
-pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
+/// The leads of a relation; `None` if the document has no such relation.
+pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related> {
     let curies = document.field("_links").and_then(|links| links.field("curies"));
     let named = |holder: &str| find(document.field(holder)?, &relation.name, curies);
     // What is embedded has no name, so it may be another one of the same relation.
     let parts = || match relation.link_name {
         Some(_) => None,
         None => {
-            let parts = named("_embedded")?.each().filter(|part| !part.is_null());
-            Some(parts.map(|part| Lead::Part(part.raw())).collect())
+            let found = named("_embedded")?;
+            let parts = found.each().filter(|part| !part.is_null());
+            Some((parts.map(|part| Lead::Part(part.raw())).collect(), found.is_list()))
         }
     };
     let links = || {
@@ -21,10 +23,18 @@ pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
             Some(name) => link.field("name").is_some_and(|found| found.is(name)),
             None => true,
         };
-        let links = named("_links")?.each().filter(wanted);
-        Some(links.filter_map(|link| Some(Lead::Link(link.field("href")?.raw()))).collect())
+        let found = named("_links")?;
+        let links = found.each().filter(wanted);
+        let leads = links.filter_map(|link| Some(Lead::Link(link.field("href")?.raw()))).collect();
+        Some((leads, found.is_list()))
     };
     choose(relation.prefer, parts, links)
+}
+
+/// The resources within a document: those of a list, or those that are embedded.
+pub(super) fn resources(document: Part<'_>) -> impl Iterator<Item = Part<'_>> {
+    let embedded = document.field("_embedded").into_iter().flat_map(Part::fields).flat_map(|(_, part)| part.each());
+    document.items().chain(embedded)
 }
 
 /// The address of a relation, the first of several.

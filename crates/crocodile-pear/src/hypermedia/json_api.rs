@@ -5,28 +5,37 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::part::Part;
-use super::relation::{Identifier, Lead, Relation, choose};
+use super::relation::{Identifier, Lead, Related, Relation, choose};
 use crate::json::Raw;
 
-pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
-    let resource = document.field("data").filter(|data| data.is_object()).unwrap_or(document);
-    let relationship = resource.field("relationships").and_then(|all| all.field(&relation.name));
+/// The leads of a relation; `None` if the document has no such relation.
+pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related> {
     // The address of `links` is that of a page, or of the document itself: nothing else stands for it.
-    if let Some(link) = document.field("links").and_then(|links| links.field(&relation.name)).and_then(address) {
-        return vec![link];
+    if let Some(link) = linked(document, &relation.name) {
+        return Some((vec![link], false));
     }
-    let Some(relationship) = relationship else {
-        return resource
-            .field("links")
-            .and_then(|links| links.field(&relation.name))
-            .and_then(address)
-            .into_iter()
-            .collect();
+    of_resource(relation, document.field("data").filter(|data| data.is_object()).unwrap_or(document), document)
+}
+
+/// The same of a resource; `source` has the others that are included.
+pub(super) fn of_resource(relation: &Relation, resource: Part<'_>, source: Part<'_>) -> Option<Related> {
+    let Some(relationship) = resource.field("relationships").and_then(|all| all.field(&relation.name)) else {
+        return linked(resource, &relation.name).map(|link| (vec![link], false));
     };
-    let parts = || Some(vec![Lead::Part(resolved(relationship, document)?)]);
+    let parts = || Some(vec![Lead::Part(resolved(relationship, source)?)]);
     let links = || Some(vec![address(relationship.field("links")?.field("related")?)?]);
-    let leads = choose(relation.prefer, parts, links);
-    if leads.is_empty() { named(relationship, document) } else { leads }
+    let leads = choose(relation.prefer, parts, links).unwrap_or_else(|| named(relationship, source));
+    Some((leads, false))
+}
+
+/// The address under a name in `links`.
+fn linked(holder: Part<'_>, name: &str) -> Option<Lead> {
+    holder.field("links").and_then(|links| links.field(name)).and_then(address)
+}
+
+/// The resources of a document: that of `data`, or each of them.
+pub(super) fn resources(document: Part<'_>) -> impl Iterator<Item = Part<'_>> {
+    document.items().chain(document.field("data").into_iter().flat_map(Part::each))
 }
 
 /// A link is its URL or an object that holds it.

@@ -72,14 +72,16 @@ pub struct Identifier {
 }
 
 /// The leads that are wanted first, or else the others. None of a kind is not the same as an empty list of it.
-pub(super) fn choose(
+pub(super) fn choose<T>(
     prefer: Prefer,
-    parts: impl FnOnce() -> Option<Vec<Lead>>,
-    links: impl FnOnce() -> Option<Vec<Lead>>,
-) -> Vec<Lead> {
-    let chosen = match prefer {
+    parts: impl FnOnce() -> Option<T>,
+    links: impl FnOnce() -> Option<T>,
+) -> Option<T> {
+    match prefer {
         Prefer::Embedded => parts().or_else(links),
         Prefer::Link => links().or_else(parts),
-    };
-    chosen.unwrap_or_default()
+    }
 }
+
+/// The leads of a relation, and whether the document says that they are a list.
+pub(super) type Related = (Vec<Lead>, bool);

@@ -1,19 +1,27 @@
 //! Siren: `entities` holds sub-entities, whole or as links, `links` the addresses of others.
 
 use super::part::Part;
-use super::relation::{Lead, Prefer, Relation};
+use super::relation::{Lead, Prefer, Related, Relation};
 
-pub(super) fn leads(relation: &Relation, document: Part<'_>) -> Vec<Lead> {
+/// The leads of a relation; `None` if the document has no such relation.
+pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related> {
     let within = |holder: &str| {
         let entries = document.field(holder).into_iter().flat_map(Part::items);
         entries.filter(|entry| is_related(*entry, &relation.name)).collect::<Vec<_>>()
     };
-    let entities: Vec<Lead> =
-        within("entities").into_iter().map(|entity| sub_entity(entity, relation.prefer)).collect();
-    if !entities.is_empty() {
-        return entities;
-    }
-    within("links").into_iter().filter_map(address).collect()
+    let entities = within("entities");
+    let leads: Vec<Lead> = match entities.is_empty() {
+        false => entities.into_iter().map(|entity| sub_entity(entity, relation.prefer)).collect(),
+        true => within("links").into_iter().filter_map(address).collect(),
+    };
+    let several = leads.len() > 1;
+    (!leads.is_empty()).then_some((leads, several))
+}
+
+/// The sub-entities that are there whole.
+pub(super) fn resources(document: Part<'_>) -> impl Iterator<Item = Part<'_>> {
+    let entities = document.field("entities").into_iter().flat_map(Part::items);
+    document.items().chain(entities.filter(|entity| entity.field("href").is_none()))
 }
 
 fn is_related(entry: Part<'_>, name: &str) -> bool {

@@ -19,14 +19,15 @@ use crate::config::spec::Located;
 use crate::error::Error;
 use crate::http::http1::Fields;
 use crate::jq::Read;
+use crate::json::Raw;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::pipeline::flow::{Flow, Order, Outcome};
 use crate::pipeline::step::public_links::Found;
 use crate::pipeline::step::{
-    About, Ahead, Compile, Known, Outline, PublicLinks, PublicWay, Shape, Step, StreamSpec, TakenParts,
+    About, Ahead, Compile, Known, LinkTemplate, Outline, PublicLinks, PublicWay, Shape, Step, StreamSpec, TakenParts,
 };
-use crate::pipeline::steps::Written;
+use crate::pipeline::steps::{Written, spell_out};
 use crate::request::context::Scope;
 use crate::upstream::LinksSpec;
 
@@ -90,6 +91,7 @@ impl Plan {
         problems: &mut Problems,
     ) -> Option<Self> {
         let cx = &mut Compile::new(known, place, problems);
+        let written = spell_out(written);
         if written.iter().any(|step| matches!(step.value, Written::Unread)) {
             cx.problems.doubt();
         }
@@ -152,6 +154,17 @@ impl Plan {
     /// The lines of `explain`.
     pub fn outline(&self) -> &[Outline] {
         &self.outline
+    }
+
+    /// The templates that links which its steps follow are in a recorded answer.
+    pub fn templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
+        let mut found: Vec<LinkTemplate> = Vec::new();
+        for template in self.steps.iter().flat_map(|step| step.templates(answer)) {
+            if !found.contains(&template) {
+                found.push(template);
+            }
+        }
+        found
     }
 
     /// How its paths are those of an upstream, if its first call is the client's request.

@@ -12,6 +12,7 @@ pub mod reshape;
 pub(crate) mod rewrite;
 mod sink;
 pub mod status;
+mod template;
 pub mod view;
 mod whole;
 
@@ -24,11 +25,13 @@ pub use self::flowing::{Ahead, CallMethod, Findings, Flowing, Outline, Shape, Ta
 pub use self::known::{ByName, Known, KnownRoute, StreamSpec};
 pub use self::public_links::{PublicLinks, PublicTable, PublicWay};
 pub use self::sink::Sink;
+pub use self::template::LinkTemplate;
 pub use self::whole::{ask_plain, ask_whole};
 use futures_util::future::BoxFuture;
 
 use crate::config::spec::{Decode, Size};
 use crate::error::Error;
+use crate::json::Raw;
 use crate::message::answer::Answer;
 use crate::pipeline::flow::Flow;
 use crate::request::context::Scope;
@@ -59,7 +62,12 @@ pub trait Step: Send + Sync + 'static {
         self.run(Flow::one(scope.next_producer(), std::future::ready(Some(Ok(unit)))), scope)
     }
 
-    /// The same for a step that guards the others and stands before the first that gives anything.
+    /// The templates that links which it follows are in a recorded answer, for `explain`.
+    fn templates(&self, _: &Raw) -> Vec<LinkTemplate> {
+        Vec::new()
+    }
+
+    /// Runs before all others for a step that guards them and stands before the first that gives anything.
     ///
     /// # Errors
     /// Why no other step runs.

@@ -35,6 +35,9 @@ macro_rules! steps {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
             /// A step that a Rust program brings.
             Own(own::Own),
+            /// The reading of what a `request` has created, behind it.
+            #[cfg_attr(doc, doc(hidden))]
+            Created(follow::Created),
             /// A step that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
             Unread,
         }
@@ -65,6 +68,7 @@ macro_rules! steps {
                 match self {
                     $(Written::$spec(_) => stringify!($name),)*
                     Written::Own(_) => "own",
+                    Written::Created(_) => "request",
                     Written::Unread => "unread",
                 }
             }
@@ -73,6 +77,7 @@ macro_rules! steps {
             pub fn about(&self) -> About {
                 match self {
                     $(Written::$spec(spec) => spec.about(),)*
+                    Written::Created(created) => created.about(),
                     Written::Own(_) | Written::Unread => About::default(),
                 }
             }
@@ -82,11 +87,31 @@ macro_rules! steps {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
                     Written::Own(own) => own.compile(cx),
+                    Written::Created(created) => created.compile(cx),
                     Written::Unread => None,
                 }
             }
         }
     };
+}
+
+/// The steps, with those that a word in another one stands for.
+pub(crate) fn spell_out(written: Vec<Located<Written>>) -> Vec<Located<Written>> {
+    let more = |step: &Located<Written>| matches!(&step.value, Written::Request(request) if request.reads_back());
+    if !written.iter().any(more) {
+        return written;
+    }
+    let mut all = Vec::with_capacity(written.len() + 1);
+    for mut step in written {
+        let place = step.span;
+        let read = match &mut step.value {
+            Written::Request(request) if request.reads_back() => request.read.take(),
+            _ => None,
+        };
+        all.push(step);
+        all.extend(read.map(|read| Located::new(Written::Created(follow::Created(read.span)), place)));
+    }
+    all
 }
 
 impl Written {

@@ -31,6 +31,10 @@ impl Request {
             let remedy = "leave it out: this is one call";
             cx.problems.error::<()>(self.limit.span, "`limit` without `for_each`", remedy);
         }
+        if let Some(read) = &self.read {
+            let remedy = "write it at a `request` of its own, without `detach`, `batch` and `otherwise`";
+            cx.problems.error::<()>(read.span, "`read` of a call whose answer is not the item", remedy);
+        }
         let upstream = cx.upstream(&self.to);
         let (path, client_query) = self.target();
         let starts_right = path.value.starts_with('/');

@@ -58,6 +58,11 @@ spec! {
         /// the answer as if its status were 2xx. `fail` makes the call fail, also if it has `otherwise`. Any other
         /// value is used instead of the answer.
         pub on_status: Option<OnStatus>,
+        /// The resource that is read after a write. With `created`, an answer with 201 or 303 and a `location` is followed to
+        /// what was created: that is the body. The status stays 201, and the `location` is the one that the resource has on
+        /// the gateway; a 303 becomes 200, with the address as `content-location`. If the address leads to no configured
+        /// upstream, or cannot be read, the client gets the answer to the write as it is: the write is done.
+        pub read: Option<Located<ReadBack>>,
         /// The format of the answer, whatever its `content-type` says: `xml` for XML that is labelled as a web page. With `json`, a
         /// line that stands before the document so that browsers cannot run it (`)]}',`) is left out.
         #[name = "as"]
@@ -71,6 +76,14 @@ spec! {
         pub detach: Option<DetachSpec>,
     }
     short(short)
+}
+
+crate::choice! {
+    /// The resource that is read after a write.
+    pub enum ReadBack {
+        /// The one that the answer says was created.
+        Created = "created",
+    }
 }
 
 crate::choice! {
@@ -88,6 +101,8 @@ crate::choice! {
         Csv = "csv",
         /// YAML.
         Yaml = "yaml",
+        /// iCalendar.
+        Icalendar = "icalendar",
         /// Server-sent events.
         Sse = "sse",
         /// Text.
@@ -105,6 +120,7 @@ impl ReadAs {
             ReadAs::Xml => "application/xml",
             ReadAs::Csv => "text/csv",
             ReadAs::Yaml => "application/yaml",
+            ReadAs::Icalendar => "text/calendar",
             ReadAs::Sse => "text/event-stream",
             ReadAs::Text => "text/plain",
         }
@@ -145,6 +161,11 @@ impl Request {
         };
         let body = if self.sends_clients() { ", with the client's body" } else { "" };
         method + body
+    }
+
+    /// Whether what it creates is read, in a step behind it. Where its answer is not the item, the word cannot stand.
+    pub(crate) fn reads_back(&self) -> bool {
+        self.read.is_some() && self.detach.is_none() && self.batch.is_none() && self.otherwise.is_none()
     }
 
     /// Reads the short form, `UPSTREAM /path`.

@@ -2,21 +2,26 @@
 
 mod act;
 mod ask;
+mod created;
 mod leads;
 mod ready;
+mod templates;
+mod tree;
 mod written;
 
 use std::sync::Arc;
 
-use crate::config::spec::{Expression, Located};
+use crate::config::spec::{Expression, Located, Texts};
 use crate::hypermedia::{Form, Relation};
 use crate::jq::Data;
-use crate::pipeline::call::{fixed_method, headers};
+use crate::pipeline::call::{Asking, fixed_method, headers};
 use crate::pipeline::step::status::Rules;
 use crate::pipeline::step::{About, Compile, Shape, Spec, Step, part};
 use crate::template;
 
 use self::act::Acting;
+#[cfg_attr(doc, doc(hidden))]
+pub use self::created::Created;
 use self::leads::{Links, NamedAction, Related, Unseen, Variables};
 use self::ready::{Following, Ready};
 use self::written::PAGES;
@@ -31,7 +36,14 @@ const MOST_REDIRECTS: u64 = 20;
 impl Follow {
     /// The links as they are written: the expression, the relation, or that of a header field.
     fn links(&self, cx: &mut Compile<'_>) -> Option<(Written, Located<String>)> {
-        let relation = |form, name: &Located<String>| (Written::Relation(self.relation(form, name)), name.clone());
+        let relation = |form, names: &Located<Texts>| match names.value.0.as_slice() {
+            [name] => (Written::Relation(self.relation(form, name)), name.clone()),
+            several => {
+                let text = several.iter().map(Located::as_str).collect::<Vec<_>>().join(" > ");
+                let levels = several.iter().map(|name| self.relation(form, name)).collect();
+                (Written::Tree(levels), Located::new(text, names.span))
+            }
+        };
         let written: Vec<(Written, Located<String>)> = [
             self.link.as_ref().map(|link| (Written::Jq(link.clone()), link.0.clone())),
             self.next.as_ref().map(|next| (Written::Jq(next.clone()), next.0.clone())),
@@ -44,6 +56,15 @@ impl Follow {
         .into_iter()
         .flatten()
         .collect();
+        if let Some((Written::Tree(levels), text)) = written.first()
+            && levels.is_empty()
+        {
+            return cx.problems.error(
+                text.span,
+                "`follow` names no relation",
+                "name one, or one for each level of a tree",
+            );
+        }
         match written.len() {
             1 => written.into_iter().next(),
             0 => {
@@ -67,12 +88,53 @@ impl Follow {
     /// Refuses settings of relations beside other links.
     fn check_relation(&self, cx: &mut Compile<'_>) -> Option<()> {
         let related = self.hal.is_some() || self.json_api.is_some() || self.siren.is_some();
+        self.check_tree(cx)?;
         if let (Some(prefer), false) = (&self.prefer, related) {
             let remedy = "write `hal`, `json_api` or `siren` instead of `link`, or leave it out";
             return cx.problems.error(prefer.span, "`prefer` is for relations", remedy);
         }
         if let (Some(name), None) = (&self.link_name, &self.hal) {
             return cx.problems.error(name.span, "`name` is for the links of `hal`", "select the link by `link`");
+        }
+        Some(())
+    }
+
+    /// How many levels of relations are written.
+    fn levels(&self) -> usize {
+        let written = [&self.hal, &self.json_api, &self.siren].into_iter().flatten();
+        written.map(|names| names.value.0.len()).max().unwrap_or(0)
+    }
+
+    /// Refuses what cannot stand beside the relations of a tree.
+    fn check_tree(&self, cx: &mut Compile<'_>) -> Option<()> {
+        let levels = self.levels();
+        if levels <= 1 {
+            return Some(());
+        }
+        let beside = [
+            self.name.as_ref().map(|name| ("as", name.span())),
+            (self.depth.value != 1).then_some(("depth", self.depth.span)),
+            self.next.as_ref().map(|next| ("next", next.0.span)),
+            self.pages.as_ref().map(|pages| ("pages", pages.span)),
+            self.base.as_ref().map(|base| ("base", base.span)),
+            self.link_name.as_ref().map(|name| ("name", name.span)),
+            self.method.as_ref().map(|method| ("method", method.span)),
+            self.headers.as_ref().and_then(|all| all.values().next()).map(|(span, _)| ("headers", *span)),
+            self.body.as_ref().map(|body| ("body", body.0.span)),
+        ];
+        if let Some((word, place)) = beside.into_iter().flatten().next() {
+            let remedy = "leave it out: each document is read, and put under the name of its relation; or follow the levels \
+                          in a step each";
+            return cx.problems.error(place, format!("`{word}` beside the relations of a tree"), remedy);
+        }
+        if levels as u64 > DEPTH {
+            let names = [&self.hal, &self.json_api, &self.siren].into_iter().flatten().next();
+            let place = names.map(|names| names.span).unwrap_or_default();
+            return cx.problems.error(
+                place,
+                format!("a tree has at most {DEPTH} levels"),
+                "JSON nests no deeper than 128",
+            );
         }
         Some(())
     }
@@ -128,6 +190,7 @@ enum Written {
     Jq(Expression),
     Header(Arc<str>),
     Relation(Relation),
+    Tree(Vec<Relation>),
     Action(String),
 }
 
@@ -137,7 +200,18 @@ impl Spec for Follow {
         About { follows: true, replaces, ..About::default() }
     }
 
-    fn compile(mut self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+        let (ready, asking) = self.ready(cx)?;
+        Some(match asking {
+            Some(asking) => Box::new(ask::Asks::new(ready, asking)),
+            None => Box::new(Following(ready)),
+        })
+    }
+}
+
+impl Follow {
+    /// Makes it ready, and the call of `request` if there is one.
+    fn ready(mut self, cx: &mut Compile<'_>) -> Option<(Arc<Ready>, Option<Asking>)> {
         let asks = self.request.is_some();
         let asking = ask::compile(&mut self, cx);
         let links = self.links(cx);
@@ -159,6 +233,13 @@ impl Spec for Follow {
             (Written::Relation(relation), text) => {
                 let typed = cx.known.upstreams.values().any(|upstream| !upstream.types().is_empty());
                 (Links::Relation(Related { relation, within, unseen: Unseen::default(), typed }), text)
+            }
+            (Written::Tree(levels), text) => {
+                let typed = cx.known.upstreams.values().any(|upstream| !upstream.types().is_empty());
+                let related = |relation| Related { relation, within: None, unseen: Unseen::default(), typed };
+                let levels: Vec<Related> = levels.into_iter().map(related).collect();
+                cx.flow.documents.extend(levels.first().map(|first| first.relation.name.clone()));
+                (Links::Tree(levels), text)
             }
         };
         let ((), variables, acting) = (sound?, variables?, acting?);
@@ -202,10 +283,7 @@ impl Spec for Follow {
             order: cx.ahead.order,
             notes_base: cx.ahead.follows,
         });
-        Some(match asking {
-            Some(asking) => Box::new(ask::Asks::new(ready, asking)),
-            None => Box::new(Following(ready)),
-        })
+        Some((ready, asking))
     }
 }
 
@@ -215,7 +293,7 @@ impl Follow {
         let Some(base) = &self.base else {
             let written = links.map(|(links, _)| match links {
                 Written::Jq(written) => part(written.0.as_str()),
-                Written::Header(_) | Written::Relation(_) | Written::Action(_) => "",
+                Written::Header(_) | Written::Relation(_) | Written::Tree(_) | Written::Action(_) => "",
             });
             return Some(written.unwrap_or_default().to_owned());
         };
@@ -237,6 +315,9 @@ impl Follow {
             _ if self.base.is_some() => true,
             Some((Written::Header(_), _)) => true,
             Some((Written::Action(_), _)) => !["_links", "_templates", "actions"].iter().any(taken),
+            Some((Written::Tree(levels), _)) => {
+                !levels.first().is_some_and(|first| first.form.members().iter().any(taken))
+            }
             Some((Written::Relation(relation), _)) => !relation.form.members().iter().any(taken),
             Some((Written::Jq(written), _)) => is_path(written.0.as_str()),
             None => false,
@@ -318,7 +399,8 @@ impl Follow {
         let each = match self.most_pages() {
             Some(pages) => pages - 1,
             // The links of a document, theirs, and so on.
-            None => (0..self.depth.value).fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit.value)),
+            None => (0..self.depth.value.max(self.levels() as u64))
+                .fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit.value)),
         };
         let name = self.name.as_ref().map(As::outline).unwrap_or_default();
         let calls = cx.flow.shape.most().saturating_mul(each);

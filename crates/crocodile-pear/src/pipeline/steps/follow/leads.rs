@@ -21,6 +21,8 @@ pub(super) enum Links {
     Jq(Filter),
     Header(Arc<str>),
     Relation(Related),
+    /// The relations of a tree, the first of them that of the item.
+    Tree(Vec<Related>),
     Action(NamedAction),
 }
 
@@ -28,13 +30,13 @@ impl Links {
     pub(super) fn filter(&self) -> Option<&Filter> {
         match self {
             Links::Jq(filter) => Some(filter),
-            Links::Header(_) | Links::Relation(_) | Links::Action(_) => None,
+            Links::Header(_) | Links::Relation(_) | Links::Tree(_) | Links::Action(_) => None,
         }
     }
 
     /// About how many bytes are read for them, beside those that the filter reads.
     pub(super) fn weight(&self, item: &Data) -> usize {
-        if let Links::Relation(_) | Links::Action(_) = self { item.weight() / 8 } else { 0 }
+        if let Links::Relation(_) | Links::Tree(_) | Links::Action(_) = self { item.weight() / 8 } else { 0 }
     }
 }
 
@@ -80,6 +82,11 @@ impl Related {
         let document = within(item, self.within.as_deref());
         let leads = document.map(|document: Raw| hypermedia::leads(&self.relation, &document)).unwrap_or_default();
         self.unseen.note(!leads.is_empty(), &self.relation.name);
+        self.taken(leads)
+    }
+
+    /// The leads of a document that can be followed.
+    pub(super) fn taken(&self, leads: Vec<hypermedia::Lead>) -> Vec<Lead> {
         let lead = |lead| match lead {
             hypermedia::Lead::Link(link) => Some(Lead::Link(link.into())),
             hypermedia::Lead::Part(part) => Some(Lead::Part(part.into())),
@@ -119,7 +126,7 @@ pub(super) struct Unseen(AtomicU32);
 const MISSED: u32 = 1000;
 
 impl Unseen {
-    fn note(&self, seen: bool, relation: &str) {
+    pub(super) fn note(&self, seen: bool, relation: &str) {
         let missed = self.0.load(Ordering::Relaxed);
         if missed > MISSED {
             return;
@@ -193,7 +200,7 @@ pub(super) fn expand(
 }
 
 /// The text of a link that is a template.
-fn template(link: &Data) -> Option<String> {
+pub(super) fn template(link: &Data) -> Option<String> {
     if let Data::Json(raw) = link
         && !std::str::from_utf8(raw.bytes()).is_ok_and(uri_template::is_template)
         && memchr::memchr(b'\\', raw.bytes()).is_none()

@@ -29,7 +29,7 @@ use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, interleave};
 use crate::pipeline::step::answers::{self, Asked};
 use crate::pipeline::step::status::Rules;
-use crate::pipeline::step::{Blame, Step, apply, ask_whole, holds, weigh};
+use crate::pipeline::step::{Blame, LinkTemplate, Step, apply, ask_whole, holds, weigh};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::{Document, Fetched, Fetching};
 use crate::telemetry::request_record::{CallNote, CallingStep};
@@ -83,6 +83,10 @@ pub(super) struct Ready {
 }
 
 impl Step for Following {
+    fn templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
+        self.0.templates(answer)
+    }
+
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
         if ready.pages.is_some() {
@@ -205,7 +209,11 @@ impl Future for Ending {
 pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
         Ok(answer) if answer.is_usable() => {
-            Some(ready.embed(answer, scope).await.map_err(|error| error.at_step("follow")))
+            let made = match &ready.links {
+                Links::Tree(_) => Box::pin(ready.grown(answer, scope)).await,
+                _ => ready.embed(answer, scope).await,
+            };
+            Some(made.map_err(|error| error.at_step("follow")))
         }
         other => Some(other),
     }
@@ -216,7 +224,7 @@ pub(super) struct Found {
     pub(super) data: Data,
     pub(super) base: Option<Base>,
     /// The status of an answer of this; `None` if nothing was found.
-    status: Option<StatusCode>,
+    pub(super) status: Option<StatusCode>,
     /// The status and the fields of the answer, if they are wanted.
     pub(super) head: Option<Data>,
 }
@@ -261,7 +269,7 @@ impl Found {
     }
 
     /// The document of a relationship to many: the resources of these documents, as if it had been fetched.
-    fn joined(found: Vec<Found>) -> Result<Self, Error> {
+    pub(super) fn joined(found: Vec<Found>) -> Result<Self, Error> {
         let resource = |data: &Data| {
             let raw = data.raw()?;
             hypermedia::field(&raw, "data").or(Some(raw).filter(|raw| raw.bytes() != "null"))
@@ -286,13 +294,13 @@ pub(super) enum Reached {
 }
 
 /// A document, and its head if that is wanted.
-type Headed = (Arc<Document>, Option<Data>);
+pub(super) type Headed = (Arc<Document>, Option<Data>);
 
 /// The upstream that has written a link.
 type Author = Option<Arc<str>>;
 
 impl Reached {
-    fn into_found(self) -> Found {
+    pub(super) fn into_found(self) -> Found {
         match self {
             Reached::Document((document, head)) => Found::document(&document, head),
             Reached::Instead(found) => found,
@@ -337,8 +345,22 @@ impl Site {
         }
     }
 
+    /// The names that expressions know there.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The site in a document from there, all of whose links its server has written.
+    pub(super) fn at(&self, base: Base) -> Site {
+        let author = match &base {
+            Base::At(upstream, _) => Some(upstream.clone()),
+            Base::Several => None,
+        };
+        Site { base: Some(base), author, ..self.below() }
+    }
+
     /// The site one level deeper.
-    fn below(&self) -> Site {
+    pub(super) fn below(&self) -> Site {
         let (names, base, author) = (self.names.clone(), self.base.clone(), self.author.clone());
         Site { names, base, author, trail: self.trail.clone(), left: self.left.saturating_sub(1), deep: self.deep }
     }
@@ -361,7 +383,11 @@ impl Ready {
             Some(Ok(answer)) if answer.is_usable() => answer,
             other => return StartedFollow::Over(other),
         };
-        if matches!(self.links, Links::Header(_)) || self.acting.is_some() || self.limit > 1 || self.depth > 1 {
+        if matches!(self.links, Links::Header(_) | Links::Tree(_))
+            || self.acting.is_some()
+            || self.limit > 1
+            || self.depth > 1
+        {
             return StartedFollow::Other(Some(Ok(answer)));
         }
         let (answer, data) = match format::open_here(answer) {
@@ -425,16 +451,20 @@ impl Ready {
         };
         let links = self.find(&item, &answer.headers, &answer.names, &scope).await;
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
-        let base = self.base(&answer.names);
-        let author = self.author(base.as_ref(), &answer.names);
-        let deep = self.depth > 1;
-        let site = Site { names: answer.names.clone(), base, author, trail: Vec::new(), left: self.depth, deep };
+        let site = self.site(&answer.names);
         let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         found.arrive(&mut answer);
         answer.names = self.rebase(answer.names, found.base, item.is_object());
         answer.body = self.put(item, found.data, found.head).await?.into();
         Ok(answer)
+    }
+
+    /// Where the links of an item with these names are looked for.
+    pub(super) fn site(&self, names: &Names) -> Site {
+        let base = self.base(names);
+        let author = self.author(base.as_ref(), names);
+        Site { names: names.clone(), base, author, trail: Vec::new(), left: self.depth, deep: self.depth > 1 }
     }
 
     /// The links in a document; none where `when` says so.
@@ -448,7 +478,7 @@ impl Ready {
         let weight = self.weight(item, names, scope);
         let links = match &self.links {
             Links::Header(relation) => link::of_header(headers, relation),
-            Links::Jq(_) | Links::Relation(_) | Links::Action(_) => Vec::new(),
+            Links::Jq(_) | Links::Relation(_) | Links::Tree(_) | Links::Action(_) => Vec::new(),
         };
         let here = || self.leads(item, &links, names, scope);
         let lent = || {
@@ -460,7 +490,7 @@ impl Ready {
     }
 
     /// About how many bytes are read to find the links of an item.
-    fn weight(&self, item: &Data, names: &Names, scope: &Scope) -> usize {
+    pub(super) fn weight(&self, item: &Data, names: &Names, scope: &Scope) -> usize {
         let filters = self.when.iter().chain(self.links.filter());
         let filters = filters.chain(self.variables.iter().flat_map(Variables::filters));
         let filters = filters.chain(self.acting.iter().flat_map(Acting::filters));
@@ -491,6 +521,7 @@ impl Ready {
             Links::Jq(filter) => filter,
             Links::Relation(related) => return Ok(related.leads(item)),
             Links::Action(action) => return Ok(action.leads(item)),
+            Links::Tree(_) => return Ok(Vec::new()),
             Links::Header(_) => return Ok(links.iter().map(|link| Lead::Link(jq::string(link).into())).collect()),
         };
         if let Some(link) = filter.pick(item, &mut |name| scope.data(name, names))
@@ -507,7 +538,7 @@ impl Ready {
     }
 
     /// The outcome of a link that is missing: no document, or a failure.
-    fn missing(&self, link: &Data) -> Result<Option<Arc<Document>>, Error> {
+    pub(super) fn missing(&self, link: &Data) -> Result<Option<Arc<Document>>, Error> {
         match &self.required {
             Some(missing) if link.is_null() => Err(Error::new(Kind::Unusable, missing.clone())),
             _ => Ok(None),
@@ -618,7 +649,7 @@ impl Ready {
     }
 
     /// The document of a link, or what stands for it.
-    async fn document(
+    pub(super) async fn document(
         self: &Arc<Self>,
         lead: &Lead,
         (link, act): (&Data, Option<&Arc<Act>>),
@@ -903,7 +934,7 @@ impl Ready {
 }
 
 /// An object with a field: bytes beside bytes, unless it has been parsed for an expression.
-fn join(item: Data, name: &str, found: Data) -> Result<Data, Error> {
+pub(super) fn join(item: Data, name: &str, found: Data) -> Result<Data, Error> {
     if let (Data::Json(item), Some(found)) = (&item, found.raw().filter(|_| matches!(item, Data::Json(_))))
         && !item.is_parsed()
         && let Some(joined) = item.with(name, &found)

@@ -167,6 +167,12 @@ spec! {
     /// `included`, as a sub-entity), that is used, and no call is made; otherwise the link is followed. `prefer: link`
     /// turns this round. An included resource of JSON:API is `{"data": …}`, as if it had been fetched.
     ///
+    /// Several relations are a tree: `hal: [orders, items, product]` follows `orders` of the item, `items` of each document
+    /// that it leads to, and `product` of each of theirs. A document is put under the name of its relation, into the resource
+    /// that has the relation: the document itself, or if it has none, each resource in it (the items of a list, what HAL and
+    /// Siren embed, `data` of JSON:API). A resource without the relation stays as it is. `limit` bounds the links of each
+    /// document.
+    ///
     /// With `method`, `headers`, `body` or `action`, the link is called in that way, once for each item. A method that may
     /// change something is only used at the upstream that wrote the link, or at one that `to` names; `headers` and
     /// `body` are sent nowhere else either. An answer without a body is null. A redirect with 303, and one of a POST
@@ -186,13 +192,14 @@ spec! {
         pub link: Option<Expression>,
         /// The link to the next page. Default for `pages`: 50.
         pub next: Option<Expression>,
-        /// The name of a relation in HAL's `_embedded` or `_links`; also the address that its CURIE stands for.
-        pub hal: Option<Located<String>>,
+        /// The name of a relation in HAL's `_embedded` or `_links`; also the address that its CURIE stands for. Several are
+        /// the levels of a tree.
+        pub hal: Option<Located<Texts>>,
         /// The name of a relationship of JSON:API, whose resource is in `included` or at its link; or of a member of
-        /// `links`.
-        pub json_api: Option<Located<String>>,
-        /// A relation in Siren's `entities` or `links`.
-        pub siren: Option<Located<String>>,
+        /// `links`. Several are the levels of a tree.
+        pub json_api: Option<Located<Texts>>,
+        /// A relation in Siren's `entities` or `links`. Several are the levels of a tree.
+        pub siren: Option<Located<Texts>>,
         /// The name of an action of Siren (`actions`), or of a template of HAL-FORMS (`_templates`). It is called by its method,
         /// with its fields in its content type; an object of `body` adds to the fields, or replaces them.
         pub action: Option<Located<String>>,
