@@ -1,8 +1,6 @@
 """Django REST framework with authors and articles: `django_server.py PORT FOLDER ARTICLES`."""
 
 import sys
-from socketserver import ThreadingMixIn
-from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer, make_server
 
 import django
 from django.conf import settings
@@ -31,6 +29,8 @@ from django.core.wsgi import get_wsgi_application
 from django.db import connection, models
 from django.urls import include, path
 from rest_framework import routers, serializers, viewsets
+
+from serving import serve
 
 
 class Author(models.Model):
@@ -82,28 +82,4 @@ Author.objects.bulk_create([Author(name=f"Author {number}") for number in range(
 Article.objects.bulk_create([Article(title=f"Article {number}", author_id=number % 20 + 1) for number in range(ARTICLES)])
 
 
-class Kept(WSGIRequestHandler):
-    """Keeps its connections."""
-
-    protocol_version = "HTTP/1.1"
-
-    def handle(self):
-        while True:
-            self.raw_requestline = self.rfile.readline(65537)
-            if not self.raw_requestline or not self.parse_request():
-                return
-            handler = ServerHandler(self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
-            handler.http_version = "1.1"
-            handler.request_handler = self
-            handler.run(self.server.get_app())
-
-    def log_message(self, *_):
-        pass
-
-
-class Threads(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-
-make_server("127.0.0.1", PORT, get_wsgi_application(), server_class=Threads, handler_class=Kept).serve_forever()
+serve(PORT, get_wsgi_application())

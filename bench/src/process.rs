@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// How long a process may take to listen, and to stop.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a process may take to listen, and to stop: a JVM on a busy machine takes twenty seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Linux counts CPU time for `/proc` in hundredths of a second, whatever its own tick.
 const TICK: Duration = Duration::from_millis(10);
