@@ -288,7 +288,7 @@ mod tests {
             DTSTART;TZID=Europe/Berlin:20260102T120000\r\nATTENDEE;CN=\"A; B: ^'C^'^\";ROLE=CHAIR:mailto:a@b.example\r\n\
             CATEGORIES:WORK,A\\,B\r\nCATEGORIES:FOOD\r\nEXDATE;VALUE=DATE:20260103,20260104\r\nDESCRIPTION:one\r\n  two\r\n\tthree\r\n\
             COMMENT:a\r\nCOMMENT:b\r\nURL:http://x.example/\\n\r\nX-A.B:1\r\n";
-        assert_eq!(read_text(text).unwrap_err(), "not valid iCalendar: this is no property (unfolded line 12)");
+        assert_eq!(read_text(text).unwrap_err(), "not valid iCalendar: this is no property (unfolded line 14)");
         let text =
             text.replace("X-A.B", "X-A") + "BEGIN:VALARM\nTRIGGER:-PT15M\nEND:VALARM\nEND:VEVENT\nEND:VCALENDAR\n";
         assert_eq!(
