@@ -124,6 +124,40 @@ fn explain_shows_what_streams_and_what_waits() {
 }
 
 #[test]
+fn explain_names_the_variables_of_links_in_a_recorded_answer() {
+    file(
+        "templates.yaml",
+        "\
+upstreams: { shop: http://127.0.0.1:8000 }
+endpoints:
+  GET /one: { pipeline: [ request: shop /, follow: { hal: search, with: { state: '\"open\"' } } ] }
+  GET /any: { pipeline: [ request: shop /, each: .items[], follow: { link: .more, with: $query, as: more } ] }
+  GET /tree: { pipeline: [ request: shop /, follow: { hal: [orders, find], limit: 9 } ] }
+  GET /plain: shop /
+",
+    );
+    let answer = r#"{"_links":{"search":{"href":"/s{?state,page*}"},"self":{"href":"/{x}"}},"items":[{"more":"/m/{id}"},{"more":"/m/{id}"},
+        {"more":"/m/7"},{"more":3}],"_embedded":{"o":[{"_links":{"find":{"href":"/f{/a,b}"}}}]}}"#;
+    file("answer.json", answer);
+    let lines = |endpoint: &str| {
+        let told = run(&["explain", "--answer", "answer.json", "templates.yaml", endpoint]);
+        assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+        let lines = text(&told.stdout).lines().filter(|line| line.contains("in the answer"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines("GET /one"), ["  template in the answer: /s{?state,page*}: state from `with`, page not given"]);
+    assert_eq!(lines("GET /any"), ["  template in the answer: /m/{id}: id if `with` has it"]);
+    assert_eq!(lines("GET /tree"), ["  template in the answer: /f{/a,b}: a not given, b not given"]);
+    assert_eq!(lines("GET /plain"), ["  templates in the answer: none that a step follows"]);
+    file("broken.json", "{");
+    for (name, reason) in [("nowhere.json", "nowhere.json: "), ("broken.json", "broken.json is no JSON: ")] {
+        let told = run(&["explain", "--answer", name, "templates.yaml"]);
+        assert_eq!((told.status.code(), text(&told.stdout)), (Some(1), ""));
+        assert!(text(&told.stderr).starts_with(&format!("error: {reason}")), "{}", text(&told.stderr));
+    }
+}
+
+#[test]
 fn explain_shows_where_the_method_and_the_body_of_a_client_go() {
     let endpoints = "upstreams: { shop: http://127.0.0.1:8000, hooks: http://127.0.0.1:8001 }\nendpoints:\n  \
                      POST /orders: { pipeline: [ request: shop /orders, request: 'hooks /created/{.id}' ] }\n  \

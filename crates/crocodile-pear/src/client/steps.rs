@@ -216,17 +216,17 @@ impl Follow {
 
     /// The links of a relation of HAL.
     pub fn hal(relation: &str) -> Self {
-        Follow::related(|follow| follow.hal = Some(text(relation)))
+        Follow::related(|follow| follow.hal = Some(Located::from(texts([relation]))))
     }
 
     /// The link of a relationship of JSON:API.
     pub fn json_api(relation: &str) -> Self {
-        Follow::related(|follow| follow.json_api = Some(text(relation)))
+        Follow::related(|follow| follow.json_api = Some(Located::from(texts([relation]))))
     }
 
     /// The links of a relation of Siren.
     pub fn siren(relation: &str) -> Self {
-        Follow::related(|follow| follow.siren = Some(text(relation)))
+        Follow::related(|follow| follow.siren = Some(Located::from(texts([relation]))))
     }
 
     /// The link of a relation in the answer's `Link` header fields.

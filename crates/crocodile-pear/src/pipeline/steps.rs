@@ -36,7 +36,6 @@ macro_rules! steps {
             /// A step that a Rust program brings.
             Own(own::Own),
             /// The reading of what a `request` has created, behind it.
-            #[cfg_attr(doc, doc(hidden))]
             Created(follow::Created),
             /// A step that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
             Unread,

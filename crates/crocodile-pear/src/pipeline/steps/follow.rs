@@ -20,7 +20,6 @@ use crate::pipeline::step::{About, Compile, Shape, Spec, Step, part};
 use crate::template;
 
 use self::act::Acting;
-#[cfg_attr(doc, doc(hidden))]
 pub use self::created::Created;
 use self::leads::{Links, NamedAction, Related, Unseen, Variables};
 use self::ready::{Following, Ready};
