@@ -75,7 +75,7 @@ async fn stage(addresses: &[Ipv4Addr]) -> (Names, Arc<Upstream>) {
     Served::begin_on(bind((SECOND, port).into()), serve).stay();
     let (names, server) = Names::new(addresses).await;
     let set = |settings: &mut crocodile_pear::unstable::upstream::Settings| {
-        settings.resolver = Some(Resolver::at(vec![server]))
+        settings.resolver = Some(Resolver::at(vec![server]));
     };
     (names, upstream(&format!("http://books.test:{port}"), set))
 }
