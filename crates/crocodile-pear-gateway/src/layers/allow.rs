@@ -32,8 +32,8 @@ impl Spec for Allow {
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "allow",
-        "A condition that requests must meet: an expression with `$claims`, `$path`, `$query`, `$headers`, \
-             `$client`, `$route` and `$id`. If it gives false, null or nothing, or fails, the client gets 403.",
+        "A condition that requests must meet: an expression with `$method`, `$host`, `$path`, `$query`, `$headers`, \
+             `$claims`, `$client`, `$route` and `$id`. If it gives false, null or nothing, or fails, the client gets 403.",
     ));
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(

@@ -6,6 +6,8 @@ use super::shapes::Shape;
 /// Takes away what may differ; gives the reasons. What still differs behind it, may not.
 pub fn settle(shape: &Shape, request: &str, theirs: &mut Served, ours: &mut Served) -> Vec<&'static str> {
     let mut reasons = Vec::new();
+    let is_refused = matches!(ours.status, 404 | 405) && ours.calls.is_empty();
+    let asks = shape.begins("service") || shape.has("user of the service");
     let path = request.split(' ').nth(1).and_then(|target| target.split('?').next()).unwrap_or_default();
     let to_slash = theirs.status == 301 && theirs.field("location").is_some_and(|to| to.ends_with('/'));
     if to_slash && !path.ends_with('/') && theirs.calls.is_empty() {
@@ -42,15 +44,67 @@ pub fn settle(shape: &Shape, request: &str, theirs: &mut Served, ours: &mut Serv
         *theirs = ours.clone();
         return vec!["a path that no location takes gets 404; nginx asks for the server's password first"];
     }
-    if theirs.status == 404 && theirs.calls.is_empty() && matches!(ours.status, 401 | 403) {
+    let is_asked = ours.status == 404 && asks && ours.calls.len() == 1;
+    if theirs.status == 404 && theirs.calls.is_empty() && (matches!(ours.status, 401 | 403) || is_asked) {
         *theirs = ours.clone();
         return vec!["a path that no location takes meets the service and the access that all locations share"];
+    }
+    let is_measured = shape.has("closed") || shape.has("methods") || shape.begins("body limit");
+    if shape.begins("rate") && is_measured && (theirs.status == 429) != (ours.status == 429) {
+        *theirs = ours.clone();
+        return vec!["which of the requests that are refused anyway count for a rate limit"];
+    }
+    if shape.begins("files") && (theirs.status, ours.status) == (404, 405) && !request.starts_with("GET ") {
+        *theirs = ours.clone();
+        return vec!["files are read with GET and HEAD: other methods get 405, whether the file is there or not"];
+    }
+    if theirs.calls.len() == 2 && ours.calls.len() == 1 && asks && shape.has("single page") {
+        theirs.calls.truncate(1);
+        reasons.push("a service is asked once for a request; nginx asks again for the page that stands for another");
+    }
+    if shape.begins("prefix without") && path.starts_with("/api") {
+        for (call, own) in theirs.calls.iter_mut().zip(&mut ours.calls) {
+            for path in [&mut call.path, &mut own.path] {
+                *path = path.replace("//", "/").trim_end_matches('/').to_owned();
+            }
+        }
+        for served in [&mut *theirs, &mut *ours] {
+            for (_, value) in served.fields.iter_mut().filter(|(name, _)| name == "location") {
+                *value = value.replace("/api/?", "/api?");
+            }
+        }
+        reasons.push(
+            "where the prefix of a location ends without a slash, and the new path with one, a call has one slash",
+        );
+    }
+    if shape.begins("cache-control") && shape.has("expires") {
+        theirs.fields.retain(|(name, value)| name != "cache-control" || value == "no-store");
+        reasons.push("an answer has one `cache-control`");
+    }
+    if shape.has("rewrite without query") && shape.has("parameter as a field") {
+        drop_fields(ours, theirs, |name| name == "x-q");
+        reasons.push("a `rewrite` that ends with `?` takes the query off the call, not `$arg_…`");
+    }
+    if shape.has("rewrite without query") && shape.has("redirects are mapped") && theirs.status == 302 {
+        for served in [&mut *theirs, &mut *ours] {
+            served.fields.retain(|(name, _)| name != "location");
+        }
+        reasons.push("a redirect to a path of the upstream to which no endpoint leads stays as it is");
+    }
+    if shape.has("user of the service") && shape.has("named fallback") {
+        ours.calls.iter_mut().skip(1).for_each(|call| call.fields.retain(|(name, _)| name != "x-user"));
+        reasons.push("what a service answers goes into each call of the request");
+    }
+    let is_packed = theirs.field("content-encoding").is_some() && ours.field("content-encoding").is_none();
+    if shape.has("gzip") && is_packed && theirs.calls.is_empty() && (theirs.status, ours.status) == (200, 200) {
+        theirs.fields.retain(|(name, _)| name != "content-encoding");
+        theirs.body.clone_from(&ours.body);
+        reasons.push("a text of `return` and a small file are not compressed");
     }
     if shape.has("cache") && shape.has("fixed path of a variable") && ours.calls.is_empty() && theirs.calls.len() == 1 {
         *theirs = ours.clone();
         return vec!["a cached answer is kept for the call that was made; nginx keeps one for each `proxy_cache_key`"];
     }
-    let asks = shape.begins("service") || shape.has("user of the service");
     if let (true, Some(call), Some(own)) = (asks, theirs.calls.first_mut(), ours.calls.first_mut()) {
         call.fields.clear();
         own.fields.clear();
@@ -67,14 +121,14 @@ pub fn settle(shape: &Shape, request: &str, theirs: &mut Served, ours: &mut Serv
         reasons
             .push("errors are problem documents or have no body, and redirects have none; nginx writes pages of HTML");
     }
-    if is_own(theirs) && is_own(ours) && theirs.status >= 400 {
+    if theirs.status >= 400 {
         let before = ours.fields.len();
         ours.fields.retain(|(name, _)| theirs.field(name).is_some() || !name.starts_with("x-own"));
         if ours.fields.len() < before {
             reasons.push("a header field that is set is on errors as well; nginx puts it there with `always` only");
         }
     }
-    if matches!(ours.status, 404 | 405) && ours.calls.is_empty() {
+    if is_refused {
         let before = theirs.fields.len();
         let more = ours.fields.len();
         let (own, all) = (ours.fields.clone(), theirs.fields.clone());

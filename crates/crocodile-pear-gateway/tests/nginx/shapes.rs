@@ -63,6 +63,18 @@ impl Shape {
     }
 }
 
+/// The pairs in which a rule of one location must not be lost behind another: each was once.
+const ALWAYS: [&str; 8] = [
+    "no password here + named fallback",
+    "methods + named fallback",
+    "body limit + named fallback",
+    "gzip + named fallback",
+    "prefix + rewrite to another location + methods",
+    "regex of alternatives + alternatives in the path + rewrite without query",
+    "regex of alternatives + service refuses",
+    "fixed path of a variable + cache",
+];
+
 /// All of them, or of the pairs one in so many.
 pub fn all(one_in: usize) -> Vec<Shape> {
     let features: Vec<Value> = serde_json::from_str(include_str!("features.json")).unwrap();
@@ -85,7 +97,7 @@ pub fn all(one_in: usize) -> Vec<Shape> {
             }
             if let Some(shape) = shape(&both, shapes.len()) {
                 pairs += 1;
-                if pairs % one_in == 0 {
+                if pairs % one_in == 0 || ALWAYS.contains(&&*shape.name) {
                     shapes.push(shape);
                 }
             }

@@ -138,6 +138,8 @@ pub fn rewrite(names: &mut Names<'_>, directive: &Directive, seen: &Seen<'_>) ->
     let is_conditional = fitted.is_none();
     let pieces = match fitted {
         Some(captures) => {
+            // Those of an expression before are gone, also where this one has fewer.
+            (1..=9).for_each(|at| drop(names.known.insert(at.to_string(), Vec::new())));
             for (name, pieces) in captures {
                 names.known.insert(name, pieces);
             }

@@ -34,9 +34,9 @@ pub fn read(
         }
         endpoint.body = Some(call.write());
         if only_named || folder(file, scope, route).is_none() {
-            // Header fields of the answer are those of the named location.
+            // Header fields of the answer and its compression are those of the named location.
             let mut own = Map::default();
-            for (key, value) in endpoint.settings.iter().filter(|(key, _)| *key != "headers") {
+            for (key, value) in endpoint.settings.iter().filter(|(key, _)| !matches!(*key, "headers" | "compress")) {
                 own.set(key, value.clone());
             }
             for (key, value) in settings.iter() {

@@ -13,7 +13,7 @@ use super::regex::{self, Route};
 use super::scope::Scope;
 use super::settings::{self, Phase};
 use super::variable::Names;
-use super::{access, files};
+use super::{access, files, measure};
 
 /// A server, with what it knows for its variables.
 pub struct Server<'a> {
@@ -189,6 +189,17 @@ pub fn route(path: &str, is_exact: bool) -> Route {
         captures: Vec::new(),
         checks: Vec::new(),
         pieces,
+    }
+}
+
+/// The most bytes of a body that a location takes.
+fn body_size(scope: &Scope<'_>) -> u64 {
+    match scope.last("client_max_body_size") {
+        None => 1 << 20,
+        Some(directive) => match directive.arg(0).and_then(measure::size) {
+            Some(0) | None => u64::MAX,
+            Some(size) => size,
+        },
     }
 }
 
@@ -469,7 +480,18 @@ impl<'a> Reader<'_, 'a> {
                 changed.behind = Some(piece::joined(behind));
                 self.file.ledger.import(next.directive);
                 let first = settings::read(self.file, &location.scope, &mut names.clone(), Phase::Rewrite);
+                let limited = names.clone();
                 let mut endpoints = self.content(&next.scope, Some(changed), route, names, false);
+                if let Some(limit) = location.scope.own().iter().find(|other| other.name == "limit_except") {
+                    if !access::is_closed(&location.scope.within(limit.inner())) {
+                        let why = "in front of a rewrite to another location it is not imported";
+                        self.file.ledger.report(limit, why, "write an endpoint for each method");
+                        return Vec::new();
+                    }
+                    // There the rewrite does not hold for the methods that are refused.
+                    let one = |endpoint| self.limited(&location.scope, endpoint, route, limited.clone());
+                    endpoints = endpoints.into_iter().flat_map(one).collect();
+                }
                 // The body is measured where the request comes in.
                 for endpoint in &mut endpoints {
                     first.get("max_body").into_iter().for_each(|size| {
@@ -548,16 +570,60 @@ impl<'a> Reader<'_, 'a> {
             }
             return Vec::new();
         }
+        let outer = endpoint.settings.clone();
         let named = |name: &str| {
             let kind = Kind::Named(name.to_owned());
             let location = self.locations.iter().find(|location| location.kind == kind)?;
             let pass = pass(&location.scope)?;
             let call = call::read(file, &location.scope, &names, pass, &path)?;
             file.ledger.import(location.directive);
-            let settings = settings::read(file, &location.scope, &mut names.clone(), Phase::Rewrite);
+            let mut settings = settings::read(file, &location.scope, &mut names.clone(), Phase::Rewrite);
+            self.both(location, (&outer, body_size(scope)), &names, &mut settings)?;
             Some((call, settings))
         };
-        files::read(file, scope, route, &mut endpoint, named).then_some(endpoint).into_iter().collect()
+        if !files::read(file, scope, route, &mut endpoint, named) {
+            return Vec::new();
+        }
+        match endpoint.body.is_some() {
+            true => self.limited(scope, endpoint, route, names),
+            false => vec![endpoint],
+        }
+    }
+
+    /// Adds what a named location asks of a request to what the location asks that leads there: in nginx both hold, one after the
+    /// other. None if both cannot be had.
+    fn both(
+        &self,
+        named: &Location<'a>,
+        (outer, size): (&Map, u64),
+        names: &Names<'a>,
+        settings: &mut Map,
+    ) -> Option<()> {
+        let mut access = Map::default();
+        access::read(self.file, &named.scope, &mut names.clone(), &mut access);
+        for key in ["authenticate", "addresses"] {
+            match (outer.get(key), access.get(key)) {
+                (None, Some(value)) => {
+                    settings.set(key, value.clone());
+                }
+                (Some(one), Some(other)) if one != other => {
+                    let why = format!("the location that leads here has another `{key}`: in nginx both hold");
+                    self.file.ledger.report(named.directive, why, "give both locations the same");
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        if access::is_closed(&named.scope) {
+            self.file.ledger.report(named.directive, "nobody may call it", "leave it out");
+            return None;
+        }
+        if size < body_size(&named.scope)
+            && let Some(smaller) = outer.get("max_body")
+        {
+            settings.set("max_body", smaller.clone());
+        }
+        Some(())
     }
 
     /// `limit_except`: other methods than these are refused, or want a password.
