@@ -131,7 +131,7 @@ fn explain_names_the_variables_of_links_in_a_recorded_answer() {
 upstreams: { shop: http://127.0.0.1:8000 }
 endpoints:
   GET /one: { pipeline: [ request: shop /, follow: { hal: search, with: { state: '\"open\"' } } ] }
-  GET /any: { pipeline: [ request: shop /, each: .items[], follow: { link: .more, with: $query, as: more } ] }
+  GET /any: { pipeline: [ request: shop /, each: '.items[]', follow: { link: .more, with: $query, as: more }, concatenate: { body_only: true } ] }
   GET /tree: { pipeline: [ request: shop /, follow: { hal: [orders, find], limit: 9 } ] }
   GET /plain: shop /
 ",
@@ -150,7 +150,7 @@ endpoints:
     assert_eq!(lines("GET /tree"), ["  template in the answer: /f{/a,b}: a not given, b not given"]);
     assert_eq!(lines("GET /plain"), ["  templates in the answer: none that a step follows"]);
     file("broken.json", "{");
-    for (name, reason) in [("nowhere.json", "nowhere.json: "), ("broken.json", "broken.json is no JSON: ")] {
+    for (name, reason) in [("nowhere.json", "nowhere.json: "), ("broken.json", "broken.json: not valid JSON")] {
         let told = run(&["explain", "--answer", name, "templates.yaml"]);
         assert_eq!((told.status.code(), text(&told.stdout)), (Some(1), ""));
         assert!(text(&told.stderr).starts_with(&format!("error: {reason}")), "{}", text(&told.stderr));

@@ -74,7 +74,7 @@ fn brief(endpoint: &Endpoint, outline: &dyn Fn(&Endpoint) -> String) -> String {
 /// The answer in a file.
 fn recorded(path: &Path) -> Result<Raw, String> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Raw::check(&bytes.into()).map_err(|error| format!("{} is no JSON: {}", path.display(), error.detail()))
+    Raw::check(&bytes.into()).map_err(|error| format!("{}: {}", path.display(), error.detail()))
 }
 
 /// The templates among the links that an endpoint follows, and their variables.

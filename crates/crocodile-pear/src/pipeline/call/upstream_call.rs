@@ -88,7 +88,7 @@ pin_project! {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 pub(super) enum EndedCall {
     Called(Result<Answer, Error>, Names),
     /// No call was made.
