@@ -73,20 +73,17 @@ impl Declared {
 
 /// The message about a format that this build is without.
 pub(crate) fn needs(feature: &str) -> String {
-    format!(
-        "{} needs the feature `{feature}` of the crate crocodile-pear, which this build is without",
-        feature.to_uppercase()
-    )
+    let what = match feature {
+        "charsets" => "a character set other than UTF-8".to_owned(),
+        format => format.to_uppercase(),
+    };
+    format!("{what} needs the feature `{feature}` of the crate crocodile-pear, which this build is without")
 }
 
 /// Whether this build has the format of this feature.
 pub(crate) fn is_built(feature: &str) -> bool {
-    match feature {
-        "csv" => cfg!(feature = "csv"),
-        "xml" => cfg!(feature = "xml"),
-        "yaml" => cfg!(feature = "yaml"),
-        _ => true,
-    }
+    let built = [("csv", cfg!(feature = "csv")), ("xml", cfg!(feature = "xml")), ("yaml", cfg!(feature = "yaml"))];
+    !built.contains(&(feature, false))
 }
 
 /// The failure of a body in a format that this build is without.

@@ -4,12 +4,10 @@ mod named;
 
 use std::borrow::Cow;
 
-use base64::Engine;
 use bytes::Bytes;
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
-use http::header::CONTENT_TYPE;
 
-pub use self::named::named;
+pub use self::named::{data_url, named};
 use crate::error::{Error, Kind};
 use crate::http::http1::Fields;
 use crate::json;
@@ -58,13 +56,6 @@ pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
         return Ok(text.to_owned());
     }
     Ok(data_url(headers, bytes))
-}
-
-/// Bytes as a `data:` URL (RFC 2397) of their content type.
-pub fn data_url(headers: &Fields, bytes: &Bytes) -> String {
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/octet-stream");
-    let media: String = media.chars().filter(|c| !c.is_whitespace()).collect();
-    format!("data:{media};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
 fn wrong(set: &'static Encoding) -> Error {

@@ -19,7 +19,7 @@ use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 
 /// A body that was opened.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum OpenedList {
     /// A list, to be read item by item.
     List(List),

@@ -5,11 +5,9 @@ mod named;
 
 use std::borrow::Cow;
 
-use base64::Engine;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 
-pub use self::named::named;
+pub use self::named::{data_url, named};
 use crate::error::{Error, Kind};
 use crate::http::http1::Fields;
 use crate::json;
@@ -56,9 +54,7 @@ pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Ok(text.to_owned());
     }
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/octet-stream");
-    let media: String = media.chars().filter(|c| !c.is_whitespace()).collect();
-    Ok(format!("data:{media};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes)))
+    Ok(data_url(headers, bytes))
 }
 
 /// Like [`recode`], for bytes that arrive in pieces.

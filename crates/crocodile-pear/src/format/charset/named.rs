@@ -1,4 +1,8 @@
-//! The character set that a content type names.
+//! The words of a content type about bytes: the character set that it names, and what they are if they are no text.
+
+use base64::Engine;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 
 use crate::http::http1::Fields;
 
@@ -8,4 +12,11 @@ pub fn named(headers: &Fields) -> Option<&str> {
     let parameters = value.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut found = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     found.next().map(|(_, label)| label.trim().trim_matches('"'))
+}
+
+/// Bytes as a `data:` URL (RFC 2397) of their content type.
+pub fn data_url(headers: &Fields, bytes: &Bytes) -> String {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/octet-stream");
+    let media: String = media.chars().filter(|c| !c.is_whitespace()).collect();
+    format!("data:{media};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes))
 }

@@ -25,6 +25,7 @@ impl Simd for Level {}
 pub struct u8x64<S>([u8; 64], PhantomData<S>);
 
 /// A truth for each byte.
+#[derive(Clone, Copy)]
 pub struct Mask([bool; 64]);
 
 impl<S: Simd> u8x64<S> {

@@ -48,6 +48,11 @@ impl Val {
     pub fn utf8_str(bytes: Bytes) -> Self {
         Val::TStr(Box::new(bytes))
     }
+
+    /// Bytes that need not be text.
+    pub fn byte_str(bytes: Bytes) -> Self {
+        Val::BStr(Box::new(bytes))
+    }
 }
 
 impl From<bool> for Val {
