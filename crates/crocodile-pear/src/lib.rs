@@ -184,7 +184,7 @@
         feature = "yaml",
         feature = "zstd"
     )),
-    allow(dead_code, unreachable_code, unused_imports, unused_variables)
+    allow(dead_code, unreachable_code, unreachable_patterns, unused_imports, unused_variables)
 )]
 
 mod cache;
