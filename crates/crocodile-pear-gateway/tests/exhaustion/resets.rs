@@ -457,3 +457,29 @@ fn requests_that_are_reset_leave_nothing_in_any_table() {
     println!("{rows} rows, {} KiB at the end", scene.resident());
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
+
+/// The number of descriptors that a process has open.
+fn descriptors(gateway: &Gateway) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", gateway.id())).unwrap().count()
+}
+
+#[test]
+fn fetches_for_a_cache_that_nobody_reads_hold_few_connections() {
+    let silent = Silent::begin();
+    let config = format!(
+        "listen: 127.0.0.1:0\nthreads: 1\nupstreams:\n  kept: {{ url: 'http://{}', cache: 1m, timeout: {{ connect: 1h, first_byte: 1h, idle: 1h }} }}\n\
+         endpoints:\n  GET /{{n}}: {{ pipeline: [request: 'kept /part/{{n}}'] }}\n",
+        silent.address
+    );
+    let file = scratch("unread.yaml");
+    std::fs::write(&file, config).unwrap();
+    let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+    let before = descriptors(&gateway);
+    for number in 0..400 {
+        let mut client = Client::connect(gateway.address).unwrap();
+        client.ask("GET", format!("GET /{number} HTTP/1.1\r\nhost: h\r\n\r\n").as_bytes()).unwrap();
+        assert_eq!(client.head().unwrap().status, 200);
+    }
+    let few = within(PATIENCE, || (descriptors(&gateway) < before + 200).then_some(()));
+    assert!(few.is_some(), "{} descriptors are open, {before} were", descriptors(&gateway));
+}

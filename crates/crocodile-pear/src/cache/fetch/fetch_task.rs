@@ -1,5 +1,6 @@
 //! A fetch for a cache: the request that is sent, and the handling of its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -38,6 +39,15 @@ static ARRIVING_NOW: AtomicUsize = AtomicUsize::new(0);
 
 /// Not counted: what a body that is handed on holds, too.
 const FIRST_PIECE: u64 = 64 << 10;
+
+/// So many bodies that nobody reads any more are fetched to their end, in all caches. Without a bound, clients that leave behind a head
+/// would hold a connection to the upstream each, for as long as that is silent.
+const UNREAD: usize = 128;
+
+static UNREAD_NOW: AtomicUsize = AtomicUsize::new(0);
+
+/// How often a body that does not move is asked for its readers.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A fetch on its way.
 pub(crate) struct Trip {
@@ -465,8 +475,20 @@ impl Trip {
     async fn pump(&mut self, mut pulled: Pulled, writer: Writer, ticket: Arc<()>) -> bool {
         let (most, mut counted) = (self.cache.rules().max_size, Arriving(0));
         let (mut passing, mut trailers) = (false, None);
+        let (mut look, mut unread) = (pin!(tokio::time::sleep(LOOK)), None);
         loop {
-            let frame = match std::future::poll_fn(|cx| pulled.as_mut().poll_frame(cx)).await {
+            let frame = tokio::select! {
+                biased;
+                frame = std::future::poll_fn(|cx| pulled.as_mut().poll_frame(cx)) => frame,
+                () = look.as_mut() => {
+                    look.as_mut().reset(Instant::now() + LOOK);
+                    if !self.goes_on(&writer, &ticket, &mut unread) {
+                        return false;
+                    }
+                    continue;
+                }
+            };
+            let frame = match frame {
                 None => break,
                 Some(Err(error)) => {
                     writer.fail(error);
@@ -497,6 +519,42 @@ impl Trip {
         }
         writer.finish(trailers);
         !passing
+    }
+}
+
+impl Trip {
+    /// Whether a body that has not moved for a while is still awaited: by a reader, or by the cache alone, which has few such places.
+    fn goes_on(&mut self, writer: &Writer, ticket: &Arc<()>, unread: &mut Option<Unread>) -> bool {
+        if writer.readers() > 0 {
+            *unread = None;
+            return true;
+        }
+        if unread.is_none() {
+            *unread = Unread::enter();
+        }
+        if unread.is_some() {
+            return true;
+        }
+        // Nobody joins any more; those who were told are going to read it.
+        self.leading = None;
+        Arc::strong_count(ticket) > 1 || writer.readers() > 0
+    }
+}
+
+/// The place of a fetch whose body nobody reads.
+struct Unread;
+
+impl Unread {
+    fn enter() -> Option<Self> {
+        let before = UNREAD_NOW.fetch_add(1, Ordering::Relaxed);
+        let place = Unread;
+        (before < UNREAD).then_some(place)
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        UNREAD_NOW.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
