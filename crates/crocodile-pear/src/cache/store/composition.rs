@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::{ACCEPT_ENCODING, HeaderMap, HeaderName};
+use http::header::{
+    ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
+    RANGE,
+};
 
 use super::entry::{Entry, MOST_TAGS, Tags};
 use super::tags;
@@ -68,9 +71,11 @@ const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes:
 const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
 
 /// Whether a request field is about the body of its request, or about how that of the answer is sent: the calls for parts
-/// have bodies of their own, and their codings are undone.
+/// have bodies of their own, and their codings are undone. Conditions and ranges are about what a client or a cache has already.
 fn is_of_body(name: &HeaderName) -> bool {
-    *name == ACCEPT_ENCODING || name.as_str().starts_with("content-")
+    const ABOUT: [HeaderName; 7] =
+        [ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE];
+    ABOUT.contains(name) || name.as_str().starts_with("content-")
 }
 
 impl Parts {
