@@ -56,6 +56,9 @@ const PLAIN: Refusal = Refusal {
 const UNFINISHED: Refusal =
     Refusal { status: StatusCode::BAD_GATEWAY, detail: "the protocol was changed before the request was whole" };
 
+/// A gateway that stops waits so long for the first request of a new connection, from its beginning on.
+const ARRIVING: Duration = Duration::from_secs(1);
+
 /// Serves a connection until it ends.
 pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
     let mut wire = Wire::new(io);
@@ -289,6 +292,10 @@ fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut
     let (due, late) = match stage {
         // If part of a head has arrived, the timeout is answered.
         Stage::Head(since) | Stage::LaterHead(since) => (since + core.settings.header, Next::Refused(LATE_HEAD)),
+        // The first request of a client that has just connected is on its way.
+        Stage::Fresh(since) if core.draining.load(Relaxed) => {
+            (since + core.settings.header.min(ARRIVING), Next::Nothing)
+        }
         _ if core.draining.load(Relaxed) => return Poll::Ready(Next::Nothing),
         Stage::Fresh(since) => (since + core.settings.header, Next::Nothing),
         Stage::Idle(since) => (since + core.settings.keep_alive, Next::Nothing),
