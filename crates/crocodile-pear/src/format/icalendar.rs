@@ -1,6 +1,7 @@
 //! Reads iCalendar (RFC 5545) to JSON, as XML is read: names are keys, parameters begin with `@`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::error::{Error, Kind};
 use crate::json::{Raw, write_string};
@@ -71,7 +72,7 @@ fn refuse(reason: &str, line: usize) -> Error {
 /// A property, as it stands on its line.
 struct Property {
     name: String,
-    parameters: Vec<(String, String)>,
+    parameters: Ordered<String>,
     value: String,
 }
 
@@ -81,13 +82,13 @@ impl Property {
         let (name, mut rest) = line.split_at(end);
         let fits =
             |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let mut parameters: Vec<(String, String)> = Vec::new();
+        let mut parameters = Ordered::default();
         while let Some(after) = rest.strip_prefix(';') {
             let (name, after) = after.split_once('=').filter(|(name, _)| fits(name))?;
             let (value, after) = parameter(after)?;
             let name = name.to_ascii_lowercase();
-            if !parameters.iter().any(|(known, _)| *known == name) {
-                parameters.push((name, value));
+            if parameters.get_mut(&name).is_none() {
+                parameters.push(name, value);
             }
             rest = after;
         }
@@ -97,16 +98,16 @@ impl Property {
 
     /// Whether its value has escapes.
     fn is_text(&self) -> bool {
-        let typed = self.parameters.iter().find(|(name, _)| name == "value").map(|(_, kind)| kind);
+        let typed = self.parameters.list.iter().find(|(name, _)| name == "value").map(|(_, kind)| kind);
         !ADDRESSES.contains(&&*self.name) && typed.is_none_or(|kind| kind.eq_ignore_ascii_case("text"))
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        if self.parameters.is_empty() {
+        if self.parameters.list.is_empty() {
             return self.write_value(out);
         }
         out.push(b'{');
-        for (name, value) in &self.parameters {
+        for (name, value) in &self.parameters.list {
             write_string(&format!("@{name}"), out);
             out.push(b':');
             write_string(value, out);
@@ -200,11 +201,36 @@ fn unescape(text: &str) -> Cow<'_, str> {
     made.into()
 }
 
-/// A component: its properties and the components in it, by name in the order in which the names came.
+/// Values by name, in the order in which the names came. A map finds them: a calendar may have as many names as lines.
+struct Ordered<T> {
+    list: Vec<(String, T)>,
+    places: HashMap<String, usize>,
+}
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Self {
+        Ordered { list: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T> Ordered<T> {
+    fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        let place = *self.places.get(name)?;
+        self.list.get_mut(place).map(|(_, value)| value)
+    }
+
+    /// Adds a value under a name that has none.
+    fn push(&mut self, name: String, value: T) {
+        self.places.insert(name.clone(), self.list.len());
+        self.list.push((name, value));
+    }
+}
+
+/// A component: its properties and the components in it.
 #[derive(Default)]
 struct Component {
     name: String,
-    members: Vec<(String, Member)>,
+    members: Ordered<Member>,
 }
 
 enum Member {
@@ -214,19 +240,19 @@ enum Member {
 
 impl Component {
     fn add(&mut self, property: Property) -> Result<(), &'static str> {
-        match self.members.iter_mut().find(|(name, _)| *name == property.name) {
-            Some((_, Member::Properties(known))) => known.push(property),
+        match self.members.get_mut(&property.name) {
+            Some(Member::Properties(known)) => known.push(property),
             Some(_) => return Err(SAME),
-            None => self.members.push((property.name.clone(), Member::Properties(vec![property]))),
+            None => self.members.push(property.name.clone(), Member::Properties(vec![property])),
         }
         Ok(())
     }
 
     fn add_component(&mut self, component: Component) -> Result<(), &'static str> {
-        match self.members.iter_mut().find(|(name, _)| *name == component.name) {
-            Some((_, Member::Components(known))) => known.push(component),
+        match self.members.get_mut(&component.name) {
+            Some(Member::Components(known)) => known.push(component),
             Some(_) => return Err(SAME),
-            None => self.members.push((component.name.clone(), Member::Components(vec![component]))),
+            None => self.members.push(component.name.clone(), Member::Components(vec![component])),
         }
         Ok(())
     }
@@ -234,7 +260,7 @@ impl Component {
     /// With `level` 1, what stands in no component: one calendar is no list.
     fn write(&self, level: usize, out: &mut Vec<u8>) {
         out.push(b'{');
-        for (at, (name, member)) in self.members.iter().enumerate() {
+        for (at, (name, member)) in self.members.list.iter().enumerate() {
             out.extend_from_slice(if at > 0 { b"," } else { b"" });
             write_string(name, out);
             out.push(b':');
@@ -256,7 +282,7 @@ const SAME: &str = "a property and a component have the same name";
 fn properties(name: &str, all: &[Property], out: &mut Vec<u8>) {
     match all {
         [one] => one.write(out),
-        several if LISTS.contains(&name) && several.iter().all(|one| one.parameters.is_empty()) => {
+        several if LISTS.contains(&name) && several.iter().all(|one| one.parameters.list.is_empty()) => {
             list(several, out, Property::write_members);
         }
         several => list(several, out, Property::write),
@@ -318,6 +344,17 @@ mod tests {
         assert_eq!(read_text(&one.repeat(2)).unwrap(), r#"{"vcalendar":[{},{}]}"#);
         assert_eq!(read_text(one).unwrap(), r#"{"vcalendar":{}}"#);
         assert_eq!(read_text("\n").unwrap(), "{}");
+    }
+
+    #[test]
+    fn each_name_is_found_at_once_however_many_there_are() {
+        let lines: String = (0..200_000).map(|number| format!("X{number}:1\n")).collect();
+        let parts: String = (0..200_000).map(|number| format!("BEGIN:X{number}\nEND:X{number}\n")).collect();
+        let parameters: String = (0..200_000).map(|number| format!(";X{number}=1")).collect();
+        for inner in [lines, parts, format!("A{parameters}:1\n")] {
+            let read = read_text(&format!("BEGIN:VCALENDAR\n{inner}END:VCALENDAR\n")).expect("a calendar");
+            assert_eq!(read.matches("x199999\"").count(), 1);
+        }
     }
 
     #[test]
