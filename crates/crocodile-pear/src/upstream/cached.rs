@@ -109,9 +109,8 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
 /// its upstream gets as they came, `None` for all.
 pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
     let parts = scope.parts::<Parts>();
-    // Without fields to send, the client's need not be read.
-    if let (Some(parts), true) = (&parts, sent.is_none_or(|names| !names.is_empty())) {
-        parts.depend(sent, scope.headers());
+    if let Some(parts) = &parts {
+        parts.depend(sent, || scope.headers());
     }
     match (cached, parts) {
         (None, None) => Noting::Off,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, RANGE};
 use http::{Method, StatusCode};
 use http_body::Body as _;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::cache::{Cache, Fetch, FetchPlan, FetchedAnswer, Initiator, resolve};
@@ -40,13 +40,11 @@ static ARRIVING_NOW: AtomicUsize = AtomicUsize::new(0);
 /// Not counted: what a body that is handed on holds, too.
 const FIRST_PIECE: u64 = 64 << 10;
 
-/// So many bodies that nobody reads any more are fetched to their end, in all caches. Without a bound, clients that leave behind a head
-/// would hold a connection to the upstream each, for as long as that is silent.
-const UNREAD: usize = 128;
+/// The places, in all caches, for bodies that nobody reads any more and that are fetched to their end. Without a bound, each client that
+/// leaves after the head would keep a connection to the upstream open for as long as that is silent.
+static UNREAD: Semaphore = Semaphore::const_new(128);
 
-static UNREAD_NOW: AtomicUsize = AtomicUsize::new(0);
-
-/// How often a body that does not move is asked for its readers.
+/// The time after which a fetch that still waits for its upstream looks for the readers of its body.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A fetch on its way.
@@ -475,14 +473,14 @@ impl Trip {
     async fn pump(&mut self, mut pulled: Pulled, writer: Writer, ticket: Arc<()>) -> bool {
         let (most, mut counted) = (self.cache.rules().max_size, Arriving(0));
         let (mut passing, mut trailers) = (false, None);
-        let (mut look, mut unread) = (pin!(tokio::time::sleep(LOOK)), None);
+        let (mut look, mut place) = (pin!(tokio::time::sleep(LOOK)), None);
         loop {
             let frame = tokio::select! {
                 biased;
                 frame = std::future::poll_fn(|cx| pulled.as_mut().poll_frame(cx)) => frame,
                 () = look.as_mut() => {
                     look.as_mut().reset(Instant::now() + LOOK);
-                    if !self.goes_on(&writer, &ticket, &mut unread) {
+                    if !self.goes_on(&writer, &ticket, &mut place) {
                         return false;
                     }
                     continue;
@@ -520,41 +518,20 @@ impl Trip {
         writer.finish(trailers);
         !passing
     }
-}
 
-impl Trip {
-    /// Whether a body that has not moved for a while is still awaited: by a reader, or by the cache alone, which has few such places.
-    fn goes_on(&mut self, writer: &Writer, ticket: &Arc<()>, unread: &mut Option<Unread>) -> bool {
+    /// Whether a fetch that takes longer goes on: for a reader of its body, or for the cache alone, if a place is free for that.
+    fn goes_on(&mut self, writer: &Writer, ticket: &Arc<()>, place: &mut Option<SemaphorePermit<'static>>) -> bool {
         if writer.readers() > 0 {
-            *unread = None;
+            *place = None;
             return true;
         }
-        if unread.is_none() {
-            *unread = Unread::enter();
-        }
-        if unread.is_some() {
+        *place = place.take().or_else(|| UNREAD.try_acquire().ok());
+        if place.is_some() {
             return true;
         }
         // Nobody joins any more; those who were told are going to read it.
         self.leading = None;
         Arc::strong_count(ticket) > 1 || writer.readers() > 0
-    }
-}
-
-/// The place of a fetch whose body nobody reads.
-struct Unread;
-
-impl Unread {
-    fn enter() -> Option<Self> {
-        let before = UNREAD_NOW.fetch_add(1, Ordering::Relaxed);
-        let place = Unread;
-        (before < UNREAD).then_some(place)
-    }
-}
-
-impl Drop for Unread {
-    fn drop(&mut self) {
-        UNREAD_NOW.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

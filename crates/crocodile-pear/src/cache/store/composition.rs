@@ -164,18 +164,22 @@ impl Parts {
 
     /// Notes that a call sends these fields of the client's request as they came; `None` for all. Caches downstream must know
     /// of those too that this request does not have; whether the others are named, each part says.
-    pub fn depend(&self, names: Option<&[HeaderName]>, request: &HeaderMap) {
-        let Some(names) = names else {
-            self.sum().said.sends_all = true;
-            return;
-        };
-        if self.kept && !names.is_empty() {
-            self.sum().vary.extend_from_slice(names);
-        }
-        let told = |name: &&HeaderName| !request.contains_key(*name) && !is_of_body(name);
-        let mut absent = names.iter().filter(told).peekable();
-        if absent.peek().is_some() {
-            self.sum().said.miss(absent);
+    pub fn depend<'a>(&self, names: Option<&[HeaderName]>, request: impl FnOnce() -> &'a HeaderMap) {
+        match names {
+            None => self.sum().said.sends_all = true,
+            // Here the client's fields need not be read.
+            Some([]) => {}
+            Some(names) => {
+                if self.kept {
+                    self.sum().vary.extend_from_slice(names);
+                }
+                let request = request();
+                let told = |name: &&HeaderName| !request.contains_key(*name) && !is_of_body(name);
+                let mut absent = names.iter().filter(told).peekable();
+                if absent.peek().is_some() {
+                    self.sum().said.miss(absent);
+                }
+            }
         }
     }
 
