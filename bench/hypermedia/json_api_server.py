@@ -1,55 +1,30 @@
 """Django REST framework with its JSON:API renderer: `json_api_server.py PORT FOLDER ARTICLES`."""
 
-import sys
+from articles import ARTICLES, PORT, begin, configure
+from articles import models as shared
 
-import django
-from django.conf import settings
-
-PORT, FOLDER, ARTICLES = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-
-settings.configure(
-    ALLOWED_HOSTS=["*"],
-    SECRET_KEY="bench",
-    ROOT_URLCONF=__name__,
-    MIDDLEWARE=["django.middleware.common.CommonMiddleware"],
-    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "rest_framework", "rest_framework_json_api"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": FOLDER + "/json_api.sqlite"}},
-    DEFAULT_AUTO_FIELD="django.db.models.AutoField",
-    REST_FRAMEWORK={
+configure(
+    "json_api",
+    ["rest_framework_json_api"],
+    {
         "PAGE_SIZE": 5,
         "DEFAULT_PAGINATION_CLASS": "rest_framework_json_api.pagination.JsonApiPageNumberPagination",
         "DEFAULT_RENDERER_CLASSES": ["rest_framework_json_api.renderers.JSONRenderer"],
         "DEFAULT_PARSER_CLASSES": ["rest_framework_json_api.parsers.JSONParser"],
         "DEFAULT_METADATA_CLASS": "rest_framework_json_api.metadata.JSONAPIMetadata",
         "DEFAULT_FILTER_BACKENDS": ["rest_framework_json_api.filters.OrderingFilter"],
-        "DEFAULT_AUTHENTICATION_CLASSES": [],
-        "UNAUTHENTICATED_USER": None,
     },
 )
-django.setup()
 
 from django.core.wsgi import get_wsgi_application
-from django.db import connection, models
+from django.db import models
 from django.urls import include, path
 from rest_framework import routers
 from rest_framework_json_api import relations, serializers, views
 
 from serving import serve
 
-
-class Author(models.Model):
-    name = models.CharField(max_length=50)
-
-    class Meta:
-        app_label = "main"
-
-
-class Article(models.Model):
-    title = models.CharField(max_length=50)
-    author = models.ForeignKey(Author, on_delete=models.CASCADE)
-
-    class Meta:
-        app_label = "main"
+Author, Article = shared()
 
 
 class Comment(models.Model):
@@ -123,12 +98,7 @@ urlpatterns = [
     path("articles/<pk>/<related_field>", Articles.as_view({"get": "retrieve_related"}), name="article-related"),
 ]
 
-with connection.schema_editor() as editor:
-    editor.create_model(Author)
-    editor.create_model(Article)
-    editor.create_model(Comment)
-Author.objects.bulk_create([Author(name=f"Author {number}") for number in range(20)])
-Article.objects.bulk_create([Article(title=f"Article {number}", author_id=number % 20 + 1) for number in range(ARTICLES)])
+begin(Author, Article, Comment)
 Comment.objects.bulk_create([Comment(text=f"Comment {number}", article_id=number % ARTICLES + 1) for number in range(2 * ARTICLES)])
 
 serve(PORT, get_wsgi_application())

@@ -413,6 +413,7 @@ fn serve_django(python: &Path, module: &str, script: &str) -> Result<Option<Proc
     }
     let (folder, address) = (Folder::new("django")?, free_address()?);
     folder.write("serving.py", include_str!("../hypermedia/serving.py"))?;
+    folder.write("articles.py", include_str!("../hypermedia/articles.py"))?;
     let script = folder.write("server.py", script)?;
     let mut command = Command::new(python);
     command.arg(script).arg(address.port().to_string()).arg(folder.path()).arg(ITEMS.to_string());
