@@ -94,7 +94,7 @@
 //! | `tls` | `https`, with the default provider of rustls that the program installs |
 //! | `ring`, `aws-lc-rs` | the same with this cryptography, unless the program installs a default provider |
 //! | `http2` | HTTP/2 with upstreams |
-//! | `dns` | DNS with its own cache, SRV records and name servers of one's own; without it, the system is asked |
+//! | `dns` | a DNS resolver with a cache, SRV records and name servers that you choose; without it, the system looks names up |
 //! | `gzip`, `brotli`, `zstd` | answers in these content codings; `gzip` is also deflate |
 //! | `jq` | jq expressions; closures, and paths to a list (`.orders[]`), do without |
 //! | `yaml` | pipelines and bodies in YAML |

@@ -1,5 +1,5 @@
-//! `mock` with reqwest: it takes no service in the place of its sockets, so a trait stands before it; timeouts and retries
-//! are the program's own.
+//! `mock` with reqwest: a service cannot replace its sockets, so the program calls a trait instead, and has timeouts and
+//! retries of its own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

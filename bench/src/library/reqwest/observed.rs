@@ -1,4 +1,4 @@
-//! `observed` with reqwest: the limit, the retries, the breaker, the spans and the trace stand in the program.
+//! `observed` with reqwest: the program itself has the limit, the retries, the breaker, the spans and the trace.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -189,8 +189,8 @@ impl<H: Handler> Gate<H> {
             }
         }
         self.listener.leave();
-        // Clients in the accept queue are already connected from their point of view, so these are served. Those that came since the
-        // runtime last looked at its sockets are known after its next look.
+        // Clients in the accept queue are already connected from their point of view, so these are served. The runtime must look at its
+        // sockets once more: it does not know yet of clients that came since its last look.
         tokio::task::yield_now().await;
         while let Some(Ok(())) = self.one().now_or_never() {}
     }

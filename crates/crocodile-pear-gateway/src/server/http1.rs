@@ -56,7 +56,7 @@ const PLAIN: Refusal = Refusal {
 const UNFINISHED: Refusal =
     Refusal { status: StatusCode::BAD_GATEWAY, detail: "the protocol was changed before the request was whole" };
 
-/// A gateway that stops waits so long for the first request of a new connection, from its beginning on.
+/// The time, from its beginning, in which a new connection may send its first request although the gateway stops.
 const ARRIVING: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.

@@ -47,7 +47,7 @@ pub use crate::pipeline::steps::select::Select;
 #[derive(Clone, Debug)]
 pub struct AnyStep(pub(super) Written);
 
-/// Declares the steps: what is in them is the engine's own.
+/// Declares the steps. Each holds a step of the engine, in a private field.
 macro_rules! steps {
     ($($(#[doc = $doc:literal])* $name:ident($spec:ty);)*) => {$(
         $(#[doc = $doc])*

@@ -97,7 +97,7 @@ impl Filter {
     /// All outputs for `input`.
     ///
     /// # Errors
-    /// Those of the closure, or of the path.
+    /// The errors of the closure or of the path.
     pub fn apply(&self, input: Data, lookup: &mut dyn FnMut(&str) -> Data) -> Result<Vec<Data>, Error> {
         match &self.code {
             Code::Closure(closure) => closure.run(input, &self.uses, lookup),
@@ -113,7 +113,7 @@ impl Filter {
     /// All outputs for `input`.
     ///
     /// # Errors
-    /// Those of the closure.
+    /// The errors of the closure.
     pub fn run(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Vec<Value>, Error> {
         let outputs = self.apply(input.into(), &mut |name| lookup(name).into())?;
         Ok(outputs.into_iter().map(Data::into_value).collect())
@@ -122,7 +122,7 @@ impl Filter {
     /// The output for `input`, if there is one.
     ///
     /// # Errors
-    /// Those of the closure; also if there are several outputs.
+    /// The errors of the closure, and one if there are several outputs.
     pub fn run_one(&self, input: Value, lookup: &mut dyn FnMut(&str) -> Value) -> Result<Option<Value>, Error> {
         let mut outputs = self.run(input, lookup)?;
         let output = outputs.pop();

@@ -72,7 +72,7 @@ impl Recoder {
     /// The same bytes.
     ///
     /// # Errors
-    /// None.
+    /// This form of the function never fails.
     pub fn push(&mut self, bytes: Bytes) -> Result<Bytes, Error> {
         Ok(bytes)
     }
@@ -80,7 +80,7 @@ impl Recoder {
     /// No bytes: none are held back.
     ///
     /// # Errors
-    /// None.
+    /// This form of the function never fails.
     pub fn finish(&mut self) -> Result<Bytes, Error> {
         Ok(Bytes::new())
     }
