@@ -8,6 +8,7 @@ pub(crate) mod fields;
 pub mod items;
 mod look;
 mod number;
+pub(crate) mod ordered;
 mod raw;
 mod read;
 pub(crate) mod scan;

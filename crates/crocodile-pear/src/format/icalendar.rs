@@ -1,9 +1,9 @@
 //! Reads iCalendar (RFC 5545) to JSON, as XML is read: names are keys, parameters begin with `@`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use crate::error::{Error, Kind};
+use crate::json::ordered::Ordered;
 use crate::json::{Raw, write_string};
 
 /// Components within each other; the standard has three.
@@ -72,7 +72,7 @@ fn refuse(reason: &str, line: usize) -> Error {
 /// A property, as it stands on its line.
 struct Property {
     name: String,
-    parameters: Ordered<String>,
+    parameters: Ordered<String, String>,
     value: String,
 }
 
@@ -87,9 +87,7 @@ impl Property {
             let (name, after) = after.split_once('=').filter(|(name, _)| fits(name))?;
             let (value, after) = parameter(after)?;
             let name = name.to_ascii_lowercase();
-            if parameters.get_mut(&name).is_none() {
-                parameters.push(name, value);
-            }
+            parameters.get_or_add(name, || value);
             rest = after;
         }
         let value = rest.strip_prefix(':')?.to_owned();
@@ -98,16 +96,16 @@ impl Property {
 
     /// Whether its value has escapes.
     fn is_text(&self) -> bool {
-        let typed = self.parameters.list.iter().find(|(name, _)| name == "value").map(|(_, kind)| kind);
+        let typed = self.parameters.iter().find(|(name, _)| name == "value").map(|(_, kind)| kind);
         !ADDRESSES.contains(&&*self.name) && typed.is_none_or(|kind| kind.eq_ignore_ascii_case("text"))
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        if self.parameters.list.is_empty() {
+        if self.parameters.is_empty() {
             return self.write_value(out);
         }
         out.push(b'{');
-        for (name, value) in &self.parameters.list {
+        for (name, value) in self.parameters.iter() {
             write_string(&format!("@{name}"), out);
             out.push(b':');
             write_string(value, out);
@@ -201,36 +199,11 @@ fn unescape(text: &str) -> Cow<'_, str> {
     made.into()
 }
 
-/// Values by name, in the order in which the names came. A map finds them: a calendar may have as many names as lines.
-struct Ordered<T> {
-    list: Vec<(String, T)>,
-    places: HashMap<String, usize>,
-}
-
-impl<T> Default for Ordered<T> {
-    fn default() -> Self {
-        Ordered { list: Vec::new(), places: HashMap::new() }
-    }
-}
-
-impl<T> Ordered<T> {
-    fn get_mut(&mut self, name: &str) -> Option<&mut T> {
-        let place = *self.places.get(name)?;
-        self.list.get_mut(place).map(|(_, value)| value)
-    }
-
-    /// Adds a value under a name that has none.
-    fn push(&mut self, name: String, value: T) {
-        self.places.insert(name.clone(), self.list.len());
-        self.list.push((name, value));
-    }
-}
-
 /// A component: its properties and the components in it.
 #[derive(Default)]
 struct Component {
     name: String,
-    members: Ordered<Member>,
+    members: Ordered<String, Member>,
 }
 
 enum Member {
@@ -240,19 +213,17 @@ enum Member {
 
 impl Component {
     fn add(&mut self, property: Property) -> Result<(), &'static str> {
-        match self.members.get_mut(&property.name) {
-            Some(Member::Properties(known)) => known.push(property),
-            Some(_) => return Err(SAME),
-            None => self.members.push(property.name.clone(), Member::Properties(vec![property])),
+        match self.members.get_or_add(property.name.clone(), || Member::Properties(Vec::new())) {
+            Member::Properties(known) => known.push(property),
+            Member::Components(_) => return Err(SAME),
         }
         Ok(())
     }
 
     fn add_component(&mut self, component: Component) -> Result<(), &'static str> {
-        match self.members.get_mut(&component.name) {
-            Some(Member::Components(known)) => known.push(component),
-            Some(_) => return Err(SAME),
-            None => self.members.push(component.name.clone(), Member::Components(vec![component])),
+        match self.members.get_or_add(component.name.clone(), || Member::Components(Vec::new())) {
+            Member::Components(known) => known.push(component),
+            Member::Properties(_) => return Err(SAME),
         }
         Ok(())
     }
@@ -260,7 +231,7 @@ impl Component {
     /// With `level` 1, what stands in no component: one calendar is no list.
     fn write(&self, level: usize, out: &mut Vec<u8>) {
         out.push(b'{');
-        for (at, (name, member)) in self.members.list.iter().enumerate() {
+        for (at, (name, member)) in self.members.iter().enumerate() {
             out.extend_from_slice(if at > 0 { b"," } else { b"" });
             write_string(name, out);
             out.push(b':');
@@ -282,7 +253,7 @@ const SAME: &str = "a property and a component have the same name";
 fn properties(name: &str, all: &[Property], out: &mut Vec<u8>) {
     match all {
         [one] => one.write(out),
-        several if LISTS.contains(&name) && several.iter().all(|one| one.parameters.list.is_empty()) => {
+        several if LISTS.contains(&name) && several.iter().all(|one| one.parameters.is_empty()) => {
             list(several, out, Property::write_members);
         }
         several => list(several, out, Property::write),

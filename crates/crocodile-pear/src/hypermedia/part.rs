@@ -1,6 +1,9 @@
 //! A value within a document, as the bytes that it has there.
 
 use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+
+use hashbrown::HashMap;
 
 use crate::json::{Raw, walk};
 
@@ -76,7 +79,59 @@ impl<'a> Part<'a> {
     }
 }
 
-fn text(json: &[u8]) -> Option<Cow<'_, str>> {
+/// The fields of an object that are asked for by name. Each of the first questions reads the object; after some, all names are kept:
+/// a document may have as many as it has bytes.
+pub(super) struct Members<'a> {
+    part: Option<Part<'a>>,
+    /// The key before which the fields end.
+    end: Option<&'a [u8]>,
+    asked: Cell<usize>,
+    /// Whether the last value of each name is null.
+    known: OnceCell<HashMap<Cow<'a, str>, bool>>,
+}
+
+/// So many questions read the object.
+const FEW: usize = 16;
+
+impl<'a> Members<'a> {
+    pub(super) fn of(part: Option<Part<'a>>) -> Self {
+        Members { part, end: None, asked: Cell::new(0), known: OnceCell::new() }
+    }
+
+    /// Those before a key of the object, as it is written there.
+    pub(super) fn before(part: Part<'a>, key: &'a [u8]) -> Self {
+        Members { end: Some(key), ..Members::of(Some(part)) }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let entries = self.part.and_then(|part| walk::Entries::of(part.bytes())).into_iter().flatten();
+        let end = self.end;
+        entries.take_while(move |(key, _)| end != Some(*key))
+    }
+
+    /// Whether the last field of this name is null; `None` without one.
+    fn is_null(&self, name: &str) -> Option<bool> {
+        let null = |value: &[u8]| value == b"null";
+        self.asked.set(self.asked.get() + 1);
+        if self.asked.get() <= FEW {
+            return self.entries().filter(|(key, _)| walk::is(key, name)).last().map(|(_, value)| null(value));
+        }
+        let known = || self.entries().filter_map(|(key, value)| Some((text(key)?, null(value)))).collect();
+        self.known.get_or_init(known).get(name).copied()
+    }
+
+    /// Whether there is a field of this name, and it is not null.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.is_null(name) == Some(false)
+    }
+
+    /// Whether there is a field of this name.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.is_null(name).is_some()
+    }
+}
+
+pub(super) fn text(json: &[u8]) -> Option<Cow<'_, str>> {
     match walk::text(json)? {
         Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
         Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),

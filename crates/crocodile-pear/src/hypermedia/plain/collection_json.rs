@@ -6,6 +6,7 @@ use super::object::Object;
 use super::rules::{Links, Plain, list};
 use crate::error::{Error, Kind};
 use crate::hypermedia::part::Part;
+use crate::json::ordered::Ordered;
 
 pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     if document.is_list() {
@@ -24,21 +25,21 @@ pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> 
 
 pub(super) fn item(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut object = Object::default();
-    let mut names: Vec<Cow<'_, str>> = Vec::new();
+    let mut names: Ordered<Cow<'_, str>, ()> = Ordered::default();
     for datum in part.field("data").into_iter().flat_map(Part::items) {
         let Some(name) = datum.field("name").and_then(Part::text) else { continue };
-        if names.contains(&name) {
+        if names.has(&name) {
             continue;
         }
         object.name(&name, out);
         let value = ["value", "array", "object"].iter().find_map(|member| datum.field(member));
         out.extend_from_slice(value.map_or(b"null", Part::bytes));
-        names.push(name);
+        names.get_or_add(name, || ());
     }
     // Documents that were put into the item.
     let own = |name: &str| matches!(name, "data" | "href" | "links" | "rel" | "prompt");
     for (name, value) in part.fields().filter(|(name, _)| !own(name)) {
-        if names.contains(&name) {
+        if names.has(&name) {
             continue;
         }
         object.name(&name, out);
@@ -46,7 +47,7 @@ pub(super) fn item(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(
             true => document(plain, value, out)?,
             false => out.extend_from_slice(value.bytes()),
         }
-        names.push(name);
+        names.get_or_add(name, || ());
     }
     let mut links = Links::default();
     if let Some(own) = part.field("href") {
@@ -57,7 +58,7 @@ pub(super) fn item(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(
             links.add(rel, address);
         }
     }
-    object.links(plain, &links, |name| names.iter().any(|known| known == name), out);
+    object.links(plain, &links, |name| names.has(name), out);
     object.end(out);
     Ok(())
 }

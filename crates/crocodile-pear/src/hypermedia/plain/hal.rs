@@ -7,7 +7,8 @@ use memchr::memmem;
 use super::object::Object;
 use super::rules::{Links, Plain, each, list};
 use crate::error::Error;
-use crate::hypermedia::part::Part;
+use crate::hypermedia::part::{self, Members, Part};
+use crate::json::ordered::Ordered;
 use crate::json::walk;
 
 pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
@@ -36,7 +37,7 @@ pub(super) fn resource(plain: &Plain, part: Part<'_>, level: usize, out: &mut Ve
         return Ok(());
     };
     let mut object = Object::default();
-    let mut parts: Vec<Cow<'_, str>> = Vec::new();
+    let mut parts: Ordered<Cow<'_, str>, ()> = Ordered::default();
     // Fields that stay as they are leave in one piece.
     let bytes = part.bytes();
     let place = |within: &[u8]| within.as_ptr() as usize - bytes.as_ptr() as usize;
@@ -52,7 +53,7 @@ pub(super) fn resource(plain: &Plain, part: Part<'_>, level: usize, out: &mut Ve
         object.run(&bytes[std::mem::replace(&mut kept, 0..0)], out);
         if control {
             self::control(plain, part, (key, part.at(value)), (level, &mut parts), &mut object, out)?;
-        } else if !parts.iter().any(|name| walk::is(key, name)) {
+        } else if parts.is_empty() || !part::text(key).is_some_and(|name| parts.has(&name)) {
             object.key(key, out);
             resource(plain, part.at(value), level + 1, out)?;
         }
@@ -67,7 +68,7 @@ fn control<'a>(
     plain: &Plain,
     part: Part<'a>,
     (key, value): (&'a [u8], Part<'a>),
-    (level, parts): (usize, &mut Vec<Cow<'a, str>>),
+    (level, parts): (usize, &mut Ordered<Cow<'a, str>, ()>),
     object: &mut Object,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
@@ -80,15 +81,14 @@ fn control<'a>(
     if !walk::is(key, "_embedded") || !plain.nests(level + 1) {
         return Ok(());
     }
+    let before = Members::before(part, key);
     for (name, value) in value.fields() {
-        let earlier = |(field, _): (&[u8], &[u8])| walk::is(field, &name);
-        let mut before = walk::Entries::of(part.bytes()).into_iter().flatten().take_while(|(field, _)| *field != key);
-        if !is_member(&name) && before.any(earlier) {
+        if !is_member(&name) && before.names(&name) {
             continue;
         }
         object.name(&name, out);
         embedded(plain, &name, value, level, out)?;
-        parts.push(name);
+        parts.get_or_add(name, || ());
     }
     Ok(())
 }

@@ -1,31 +1,50 @@
 //! JSON:API: `type`, `id` and `attributes` are the fields; relationships are the included resources that they name.
 
-use hashbrown::HashMap;
+use bytes::Bytes;
+use hashbrown::{Equivalent, HashMap};
 
 use super::object::Object;
 use super::rules::{Links, Plain, each, list};
 use crate::error::{Error, Kind};
-use crate::hypermedia::part::Part;
+use crate::hypermedia::part::{Members, Part};
 use crate::json::Raw;
 use crate::offload;
 
 /// A type and an ID, as they are written.
 type Key<'a> = (&'a [u8], &'a [u8]);
 
-/// The resources of a document, by what names them.
-#[derive(Default)]
-pub(super) struct Included<'a>(HashMap<Key<'a>, Part<'a>>);
+/// The same, kept with the bytes of its document.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct KeptKey(Bytes, Bytes);
 
-impl<'a> Included<'a> {
+#[derive(Hash)]
+struct AskedKey<'a>(&'a [u8], &'a [u8]);
+
+impl Equivalent<KeptKey> for AskedKey<'_> {
+    fn equivalent(&self, kept: &KeptKey) -> bool {
+        self.0 == kept.0 && self.1 == kept.1
+    }
+}
+
+/// The resources of a document, by what names them.
+#[derive(Clone, Default)]
+pub(super) struct Included(HashMap<KeptKey, Raw>);
+
+impl Included {
     /// The first of the same name counts.
-    pub(super) fn of(resources: impl IntoIterator<Item = Part<'a>>) -> Self {
+    pub(super) fn of<'a>(resources: impl IntoIterator<Item = Part<'a>>) -> Self {
         let mut known = HashMap::new();
         for resource in resources {
-            if let Some(key) = key(resource) {
-                known.entry(key).or_insert(resource);
+            if let (Some(kind), Some(id)) = (resource.field("type"), resource.field("id")) {
+                let bytes = |part: Part<'_>| part.raw().bytes().clone();
+                known.entry(KeptKey(bytes(kind), bytes(id))).or_insert_with(|| resource.raw());
             }
         }
         Included(known)
+    }
+
+    fn get(&self, (kind, id): Key<'_>) -> Option<Part<'_>> {
+        self.0.get(&AskedKey(kind, id)).map(Part::of)
     }
 }
 
@@ -34,8 +53,8 @@ fn key(resource: Part<'_>) -> Option<Key<'_>> {
 }
 
 /// Where a resource is written.
-struct Way<'a, 'n> {
-    included: &'n Included<'a>,
+struct Way<'a> {
+    included: &'a Included,
     /// The resources on the way to this one, with itself.
     trail: Vec<Key<'a>>,
     start: usize,
@@ -95,7 +114,7 @@ fn is_empty(data: Part<'_>) -> bool {
 }
 
 /// Writes a resource of the document.
-pub(super) fn item<'a>(plain: &Plain, part: Part<'a>, included: &Included<'a>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn item(plain: &Plain, part: Part<'_>, included: &Included, out: &mut Vec<u8>) -> Result<(), Error> {
     if !part.is_object() {
         out.extend_from_slice(part.bytes());
         return Ok(());
@@ -106,15 +125,16 @@ pub(super) fn item<'a>(plain: &Plain, part: Part<'a>, included: &Included<'a>, o
     resource(plain, part, &mut Way { included, trail: Vec::new(), start: out.len() }, out)
 }
 
-fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a>, out: &mut Vec<u8>) -> Result<(), Error> {
     offload::hold(64);
     plain.check_size(out.len() - way.start)?;
     let mut object = Object::default();
     let attributes = part.field("attributes");
     let relationships = part.field("relationships");
     // What a step has put into the resource stands for what it names.
-    let is_put = |name: &str| !MEMBERS.contains(&name) && part.fields().any(|(member, _)| member == name);
-    let is_attribute = |name: &str| attributes.is_some_and(|attributes| attributes.field(name).is_some());
+    let (own, of_attributes, related) = (Members::of(Some(part)), Members::of(attributes), Members::of(relationships));
+    let is_put = |name: &str| !MEMBERS.contains(&name) && own.names(name);
+    let is_attribute = |name: &str| of_attributes.has(name);
     for name in ["type", "id"] {
         if let Some(value) = part.field(name) {
             object.name(name, out);
@@ -140,7 +160,6 @@ fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut 
         object.name(&name, out);
         each(linkage, false, out, |identifier, out| named(plain, identifier, level, way, out))?;
     }
-    let related = |name: &str| relationships.is_some_and(|related| related.field(name).is_some());
     for (name, value) in part.fields().filter(|(name, _)| !MEMBERS.contains(&&**name)) {
         if !is_attribute(&name) {
             object.name(&name, out);
@@ -148,7 +167,7 @@ fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut 
         }
     }
     way.trail.pop();
-    object.links(plain, &links, |name| is_attribute(name) || related(name), out);
+    object.links(plain, &links, |name| is_attribute(name) || related.has(name), out);
     object.end(out);
     Ok(())
 }
@@ -163,11 +182,11 @@ fn named<'a>(
     plain: &Plain,
     identifier: Part<'a>,
     level: usize,
-    way: &mut Way<'a, '_>,
+    way: &mut Way<'a>,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let found = key(identifier).filter(|key| plain.resolves(level) && !way.trail.contains(key));
-    match found.and_then(|key| way.included.0.get(&key).copied()) {
+    match found.and_then(|key| way.included.get(key)) {
         Some(found) => resource(plain, found, way, out),
         None if identifier.is_object() => {
             let mut object = Object::default();

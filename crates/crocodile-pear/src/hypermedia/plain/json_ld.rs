@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::object::Object;
 use super::rules::{Links, Plain, list};
 use crate::error::Error;
-use crate::hypermedia::part::Part;
+use crate::hypermedia::part::{Members, Part};
 use crate::offload;
 
 /// The nodes of a document that others name.
@@ -102,7 +102,8 @@ fn written<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut V
     let id = part.field("@id");
     way.trail.extend(id.map(Part::bytes));
     let mut object = Object::default();
-    let taken = |name: &str| part.field(name).is_some();
+    let own = Members::of(Some(part));
+    let taken = |name: &str| own.has(name);
     for (name, within) in part.fields() {
         match &*name {
             "@id" | "@type" if !taken(&name[1..]) => {

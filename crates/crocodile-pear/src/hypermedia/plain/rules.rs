@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Kind};
 use crate::hypermedia::part::Part;
+use crate::json::ordered::Ordered;
 use crate::json::{Raw, write_string};
 
 /// A format that documents are plain JSON of.
@@ -175,18 +176,14 @@ pub(super) fn each<'a>(
 
 /// The addresses of an object, each under its relation.
 #[derive(Default)]
-pub(super) struct Links<'a>(Vec<(std::borrow::Cow<'a, str>, Vec<Part<'a>>)>);
+pub(super) struct Links<'a>(Ordered<std::borrow::Cow<'a, str>, Vec<Part<'a>>>);
 
 impl<'a> Links<'a> {
     pub(super) fn add(&mut self, name: impl Into<std::borrow::Cow<'a, str>>, address: Part<'a>) {
         if address.is_null() {
             return;
         }
-        let name = name.into();
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, addresses)) => addresses.push(address),
-            None => self.0.push((name, vec![address])),
-        }
+        self.0.get_or_add(name.into(), Vec::new).push(address);
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {

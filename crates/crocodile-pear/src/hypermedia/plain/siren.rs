@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::object::Object;
 use super::rules::{Links, Plain, list};
 use crate::error::Error;
-use crate::hypermedia::part::Part;
+use crate::hypermedia::part::{Members, Part};
+use crate::json::ordered::Ordered;
 
 /// Members of an entity. Others were put into it.
 const MEMBERS: [&str; 8] = ["class", "rel", "href", "type", "title", "properties", "entities", "actions"];
@@ -51,7 +52,8 @@ pub(super) fn rest(
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let properties = part.field("properties").filter(|properties| properties.is_object());
-    let is_property = |name: &str| properties.is_some_and(|properties| properties.field(name).is_some());
+    let (of_properties, own) = (Members::of(properties), Members::of(Some(part)));
+    let is_property = |name: &str| of_properties.has(name);
     if let Some(properties) = properties {
         match properties.fields().any(|(name, _)| written(&name)) {
             false => object.splice(properties, out),
@@ -64,7 +66,7 @@ pub(super) fn rest(
         }
     }
     let mut links = Links::default();
-    let mut parts: Vec<(Cow<'_, str>, Vec<Part<'_>>)> = Vec::new();
+    let mut parts: Ordered<Cow<'_, str>, Vec<Part<'_>>> = Ordered::default();
     for sub in part.field("entities").into_iter().flat_map(Part::items) {
         let Some(name) = name(sub) else { continue };
         if let Some(address) = sub.field("href") {
@@ -74,14 +76,11 @@ pub(super) fn rest(
         if !plain.nests(level + 1) || written(&name) {
             continue;
         }
-        match parts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, several)) => several.push(sub),
-            None => parts.push((name, vec![sub])),
-        }
+        parts.get_or_add(name, Vec::new).push(sub);
     }
-    for (name, subs) in &parts {
+    for (name, subs) in parts.iter() {
         // What a step has put into the entity stands for its sub-entity.
-        if is_property(name) || (!is_member(name) && part.field(name).is_some()) {
+        if is_property(name) || (!is_member(name) && own.has(name)) {
             continue;
         }
         object.name(name, out);

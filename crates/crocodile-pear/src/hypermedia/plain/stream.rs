@@ -63,6 +63,8 @@ struct Root {
     included: Vec<Raw>,
     /// Items that wait for them.
     waiting: Vec<Raw>,
+    /// Both, by what names them, once all have come.
+    named: Option<json_api::Included>,
     /// Bytes that are held.
     held: usize,
     /// The names of HAL's fields and parts that were written.
@@ -175,7 +177,7 @@ impl PlainStream {
             return Ok(Written::Wait);
         }
         let others = root.included.iter().chain(&root.waiting).map(Part::of);
-        let included = json_api::Included::of(others);
+        let included = root.named.get_or_insert_with(|| json_api::Included::of(others));
         while out.len() < size {
             let Some(item) = root.waiting.get(*at) else {
                 out.push(b']');
@@ -187,7 +189,7 @@ impl PlainStream {
             }
             let before = out.len();
             out.push(if std::mem::replace(&mut root.begun, true) { b',' } else { b'[' });
-            json_api::item(plain, Part::of(item), &included, out)?;
+            json_api::item(plain, Part::of(item), included, out)?;
             *written += out.len() - before;
             *at += 1;
         }

@@ -579,3 +579,37 @@ fn plain_beside_transform() {
     }));
     told("each, then transform", since, made);
 }
+
+#[test]
+fn each_name_is_found_at_once_however_many_there_are() {
+    const COUNT: usize = 10_000;
+    let many = |made: &dyn Fn(usize) -> String| (0..COUNT).map(made).collect::<Vec<_>>().join(",");
+    let relationships =
+        many(&|at| format!(r#""r{at}":{{"data":{{"type":"b","id":"{at}"}},"links":{{"related":"/x"}}}}"#));
+    let attributes = many(&|at| format!(r#""a{at}":1"#));
+    let data = many(&|at| format!(r#"{{"name":"r{at}","value":1}}"#));
+    let entities = many(&|at| format!(r#"{{"rel":["r{at}"],"properties":{{"b":1}}}}"#));
+    let links = many(&|at| format!(r#""l{at}":{{"href":"/x"}}"#));
+    let embedded = many(&|at| format!(r#""r{at}":{{"b":1}}"#));
+    let later = many(&|at| format!(r#""f{at}":{{}}"#));
+    let documents = [
+        (
+            Format::JsonApi,
+            format!(
+                r#"{{"data":{{"type":"a","id":"1","attributes":{{{attributes}}},"relationships":{{{relationships}}}}}}}"#
+            ),
+        ),
+        (Format::CollectionJson, format!(r#"{{"collection":{{"items":[{{"data":[{data}]}}]}}}}"#)),
+        (Format::Siren, format!(r#"{{"properties":{{{attributes}}},"entities":[{entities}]}}"#)),
+        (Format::Hal, format!(r#"[{{{attributes},"_links":{{{links}}},"_embedded":{{{embedded}}},{later}}}]"#)),
+        (Format::JsonLd, format!(r#"{{"@id":"/x","@nest":{{{relationships}}},{attributes}}}"#)),
+    ];
+    for (format, document) in documents {
+        let plain = Plain { links: Some("links".to_owned()), bound: 64 << 20, ..rules(format) };
+        let made = whole(&plain, &document).expect("plain").to_string();
+        assert_eq!(
+            made.matches(&format!("\"r{}\":", COUNT - 1)).count(),
+            if format == Format::JsonApi { 2 } else { 1 }
+        );
+    }
+}
