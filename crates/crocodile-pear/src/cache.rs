@@ -15,7 +15,7 @@ pub use rules::epoch::Stamp;
 pub use rules::key::{Audience, Key};
 pub use rules::methods::{CachedMethod, Methods, Service};
 pub use said::AskedWith;
-pub use store::composition::{KeptPart, Parts};
+pub use store::composition::{KeptPart, Parts, is_neutral};
 pub use store::counters::{CacheOwner, OUTCOMES, Outcome, Traffic};
 pub use store::encoded_copies::{Copies, Copy};
 pub use store::entry::{Entry, Tags};

@@ -275,7 +275,7 @@ fn a_field_that_calls_send_is_in_vary_although_this_client_did_not_send_it() {
         stream.write_all(&crate::stage::shop::answer(200, fields, format!("{{\"who\":\"{who}\",\"next\":\"/2\"}}")))
     });
     let config = "upstreams:\n\
-        \x20 shop: { url: 'http://${SHOP}', forward: [x-who, accept-language] }\n\
+        \x20 shop: { url: 'http://${SHOP}', forward: [x-who, accept-language, traceparent] }\n\
         \x20 all: { url: 'http://${SHOP}', forward: all }\n\
         endpoints:\n\
         \x20 GET /merged: { pipeline: [ requests: { one: shop /1, two: shop /2 }, merge: '[$one, $two]' ] }\n\

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::{
     ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    RANGE,
+    MAX_FORWARDS, RANGE, TE, VIA,
 };
 
 use super::entry::{Entry, MOST_TAGS, Tags};
@@ -73,9 +73,14 @@ const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::
 /// Whether a request field is about the body of its request, or about how that of the answer is sent: the calls for parts
 /// have bodies of their own, and their codings are undone. Conditions and ranges are about what a client or a cache has already.
 fn is_of_body(name: &HeaderName) -> bool {
-    const ABOUT: [HeaderName; 7] =
-        [ACCEPT_ENCODING, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE];
-    ABOUT.contains(name) || name.as_str().starts_with("content-")
+    const ABOUT: [HeaderName; 6] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE, RANGE];
+    is_neutral(name) || ABOUT.contains(name) || name.as_str().starts_with("content-")
+}
+
+/// Whether a field says nothing that an answer depends on but where it says so: codings are undone where an answer is read, and
+/// `via` and traces are about the way of the request.
+pub fn is_neutral(name: &HeaderName) -> bool {
+    [ACCEPT_ENCODING, VIA, TE, MAX_FORWARDS].contains(name) || matches!(name.as_str(), "traceparent" | "tracestate")
 }
 
 impl Parts {

@@ -4,14 +4,12 @@ use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
-use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, MAX_FORWARDS, TE, VARY, VIA,
-};
+use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, VARY};
 use pin_project_lite::pin_project;
 
 use crate::cache::rules::policy::{CredentialUse, Fetched};
 use crate::cache::rules::vary::Vary;
-use crate::cache::{AskedWith, KeptPart, Parts};
+use crate::cache::{AskedWith, KeptPart, Parts, is_neutral};
 use crate::error::Error;
 use crate::http::date::Moment;
 use crate::http::http1::{Fields, NameSet};
@@ -129,12 +127,6 @@ pub(crate) fn own(
         }
     }
     (personal, forwarded)
-}
-
-/// Whether a field says nothing that an answer depends on but where it says so: codings are undone where an answer is read, and
-/// `via` and traces are about the way of the request.
-fn is_neutral(name: &HeaderName) -> bool {
-    [ACCEPT_ENCODING, VIA, TE, MAX_FORWARDS].contains(name) || matches!(name.as_str(), "traceparent" | "tracestate")
 }
 
 /// Whether an answer depends on the client's address. The caches around see other fields than the call had.
