@@ -18,7 +18,7 @@ use ports::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A program that ends with the test.
 struct Program(Child);

@@ -19,4 +19,4 @@ pub mod shop;
 use std::time::Duration;
 
 /// The bound of all waiting in tests. A test that waits this long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(90);

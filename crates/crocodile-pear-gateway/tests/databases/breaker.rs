@@ -9,7 +9,7 @@ use crate::gateway;
 use crate::stage::scene::Scene;
 
 /// Much less than this is the rule; a busy machine adds to it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const ENDPOINTS: &str = "  GET /a:
     pipeline:

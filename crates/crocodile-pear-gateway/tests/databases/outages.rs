@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::gateway;
 
 /// Much less than this is the rule; a busy machine adds to it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const READ: &str = "  GET /a:
     pipeline:

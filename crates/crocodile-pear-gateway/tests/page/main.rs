@@ -21,7 +21,7 @@ use stage::ports::free_address;
 use stage::shop::Shop;
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 struct Scene {
     gateway: Gateway,

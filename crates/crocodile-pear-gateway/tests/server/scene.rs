@@ -22,7 +22,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 
 /// Longer than anything here takes: a test that waits this long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct Scene {
     pub address: SocketAddr,

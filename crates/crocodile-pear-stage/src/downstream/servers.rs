@@ -93,7 +93,7 @@ impl Drop for Cache {
     fn drop(&mut self) {
         // Varnish's own child ends with it when it is asked to end.
         let _ = Command::new("sh").args(["-c", &format!("kill {}", self.child.id())]).status();
-        if within(PATIENCE / 10, || self.child.try_wait().ok().flatten()).is_none() {
+        if within(PATIENCE / 30, || self.child.try_wait().ok().flatten()).is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

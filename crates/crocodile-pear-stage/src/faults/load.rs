@@ -17,7 +17,7 @@ use super::{Ask, Asks};
 pub(super) const KNOWN: u64 = 40_000;
 
 /// A request that has no answer by then never gets one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// So many right answers of each fault in a row: all is well.
 const WELL: usize = 50;

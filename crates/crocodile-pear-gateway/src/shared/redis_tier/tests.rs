@@ -16,7 +16,7 @@ use crate::shared::redis_tier::*;
 use crocodile_pear_demo::postgres::free_port;
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that ends with the test.
 struct Server {
