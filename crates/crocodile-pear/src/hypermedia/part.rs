@@ -98,7 +98,7 @@ impl<'a> Members<'a> {
         Members { part, end: None, asked: Cell::new(0), known: OnceCell::new() }
     }
 
-    /// Those before a key of the object, as it is written there.
+    /// The fields before a key of the object, as it is written there.
     pub(super) fn before(part: Part<'a>, key: &'a [u8]) -> Self {
         Members { end: Some(key), ..Members::of(Some(part)) }
     }
