@@ -6,14 +6,12 @@ pub(crate) mod usage_limits;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crocodile_pear::unstable::cache::{self, Dependence};
 use crocodile_pear::unstable::config::carried_state::Carry;
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Expression, Field, Located, Mark};
-use crocodile_pear::unstable::error::{ErrorType, Kind};
 use crocodile_pear::unstable::jq::Filter;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::pipeline::plan::Plan;
@@ -22,18 +20,18 @@ use crocodile_pear::unstable::request::context::{Scope, undotted};
 use crocodile_pear::unstable::template::{self, Piece, Template, TemplateKind};
 use crocodile_pear::unstable::upstream::{Resolver, Upstream, UpstreamEnvironment};
 use futures_util::future::BoxFuture;
-use http::{Response, StatusCode};
+use http::Response;
 
 use crate::http::version::{Adapting, Versioned};
 use crate::net::cidr::Ipv6Prefix;
 use crate::runtime::tasks::Work;
 use crate::runtime::watched_file::Watched;
-use crate::server::{End, Ending};
 use crate::shared::redis_tier::Store;
 use crate::telemetry::analytics::Analytics;
 use crate::telemetry::line_writer::Journals;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::recent::History;
+use crate::telemetry::request_end::RequestEnd;
 use crate::telemetry::traces::Traces;
 
 /// A layer as written in the configuration.
@@ -109,7 +107,7 @@ pub trait Layer: Send + Sync + 'static {
 
     /// An answer has ended, whole or early, or the client gave up before there was an answer. Called only for requests
     /// that this layer let pass.
-    fn ended(&self, _: &Ended<'_>) {}
+    fn ended(&self, _: &RequestEnd<'_>) {}
 
     /// Whether it decides itself if, how often and for whom the pipeline runs. Only the innermost layer may.
     fn surrounds(&self) -> bool {
@@ -152,52 +150,6 @@ pub enum Passage<'a> {
     Done,
     /// The answer goes on when this future ends.
     Wait(BoxFuture<'a, ()>),
-}
-
-/// How an answer ended.
-pub struct Ended<'a> {
-    /// The request, and what is known of it.
-    pub scope: &'a Scope,
-    /// The status of the answer; `None` if the client left before there was one.
-    pub status: Option<StatusCode>,
-    /// The kind of failure, if the gateway answered because it or an upstream failed.
-    pub failure: Option<Kind>,
-    /// The time from the start of the request until the head of the answer was ready.
-    pub head: Option<Duration>,
-    /// The time from the start of the request until the answer ended.
-    pub total: Duration,
-    /// How it ended, and how many bytes were sent.
-    pub end: &'a End,
-}
-
-/// The status that logs and metrics show if the client left before its answer, as in nginx.
-const CLIENT_CLOSED_REQUEST: u16 = 499;
-
-impl Ended<'_> {
-    /// The status of the answer; 499 if the client left before there was one.
-    pub fn code(&self) -> u16 {
-        self.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
-    }
-
-    /// The `error.type` of OpenTelemetry: our name of the failure, or the status; `None` if nothing failed.
-    pub fn error_type(&self) -> Option<ErrorType> {
-        match (&self.end.how, self.failure) {
-            (Ending::Failed(error), _) => Some(ErrorType::Kind(error.kind())),
-            _ if self.code() < 500 => None,
-            (_, Some(kind)) => Some(ErrorType::Kind(kind)),
-            (_, None) => Some(ErrorType::Status(self.code())),
-        }
-    }
-
-    /// How it ended, in one word.
-    pub fn how(&self) -> &'static str {
-        match self.end.how {
-            Ending::Whole => "whole",
-            Ending::Failed(_) => "failed",
-            Ending::ClientGone | Ending::ClientReset(_) => "client-gone",
-            Ending::ClientSlow => "client-slow",
-        }
-    }
 }
 
 /// The context of a layer while it is compiled.

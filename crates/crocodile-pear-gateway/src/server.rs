@@ -38,7 +38,7 @@ pub use handler::Handler;
 pub use handover::Handover;
 pub use listen::{Entry, Listeners, Redirect, Unbound};
 pub use pace::MinRate;
-pub use reply::{End, Ending, Observer, Reply};
+pub use reply::{End, Ending, Observer, Reply, Unfinished};
 pub use request::{BodyPace, ClientRequest, Connection, NoMinimumRate};
 pub use settings::Settings;
 pub use shutdown::Shutdown;

@@ -2,6 +2,7 @@
 //!
 //! - `metrics`: counters of each core, added up by a scrape. `traces`: spans, on their way to a collector.
 //! - `recent`, `analytics`: what happened lately, and over hours and days, for the operators' page.
+//! - `request_end`: the end of a request, which all of these read.
 //! - `line_writer`: log lines, written beside the requests. `log_time`: the time as they have it.
 //!
 //! Uses `runtime` and `server`. Begin at `metrics`.
@@ -14,4 +15,5 @@ pub(crate) mod line_writer;
 pub(crate) mod log_time;
 pub(crate) mod metrics;
 pub(crate) mod recent;
+pub(crate) mod request_end;
 pub(crate) mod traces;

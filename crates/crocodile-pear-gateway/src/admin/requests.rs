@@ -78,17 +78,17 @@ fn outline(served: &Served, history: &History) -> Value {
     });
     json!({
         "id": &*served.id,
-        "at": (history.began() + served.finish.at).duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
-        "route": &*history.name(served.finish.route),
-        "number": served.finish.route.number(),
+        "at": (history.began() + served.at).duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        "route": &*history.name(served.route),
+        "number": served.route.number(),
         "method": served.method.as_str(),
         "path": &*served.path,
         "status": served.status,
         "ended": served.ended,
-        "failed": served.finish.failed,
+        "failed": served.failed,
         "bytes": served.bytes,
         "head": served.head.map(milliseconds),
-        "total": milliseconds(served.finish.total),
+        "total": milliseconds(served.total),
         "calls": summary.calls,
         "slowest": slowest,
     })

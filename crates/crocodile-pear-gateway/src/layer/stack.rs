@@ -10,8 +10,9 @@ use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
 use tokio::time::Instant;
 
-use crate::layer::{Ended, Layer, Passage, Rest, Verdict};
+use crate::layer::{Layer, Passage, Rest, Verdict};
 use crate::server::{End, Ending, Observer, Reply, grpc};
+use crate::telemetry::request_end::RequestEnd;
 
 /// Configured layers, from the outside in.
 #[derive(Default)]
@@ -74,7 +75,7 @@ impl Stack {
     }
 
     /// Reports the end of an answer to the first `passed` layers.
-    fn tell(&self, passed: usize, ended: &Ended<'_>) {
+    fn tell(&self, passed: usize, ended: &RequestEnd<'_>) {
         self.layers[..passed].iter().for_each(|(_, layer)| layer.ended(ended));
     }
 }
@@ -172,7 +173,7 @@ impl Drop for LayerPass<'_> {
             let end = End { bytes: 0, how: Ending::ClientGone };
             let total = scope.timeline().elapsed();
             let (status, failure, head) = (None, None, None);
-            self.stack.tell(self.passed, &Ended { scope, status, failure, head, total, end: &end });
+            self.stack.tell(self.passed, &RequestEnd { scope, status, failure, head, total, end: &end });
         }
     }
 }
@@ -199,7 +200,7 @@ impl Observer for EndObserver {
     fn ended(self: Box<Self>, end: &End) {
         let (status, failure, head) = (Some(self.status), self.failure, Some(self.head));
         let total = self.scope.timeline().elapsed();
-        self.stack.tell(self.passed, &Ended { scope: &self.scope, status, failure, head, total, end });
+        self.stack.tell(self.passed, &RequestEnd { scope: &self.scope, status, failure, head, total, end });
     }
 }
 
@@ -265,7 +266,7 @@ mod tests {
             !matches!(self.does, Does::Wait)
         }
 
-        fn ended(&self, ended: &Ended<'_>) {
+        fn ended(&self, ended: &RequestEnd<'_>) {
             let status = ended.status.map_or(0, |status| status.as_u16());
             self.note(format!("{status} {:?} {}", ended.end.how, ended.end.bytes));
         }

@@ -9,10 +9,10 @@ use crocodile_pear::unstable::runtime::thread_id;
 use crocodile_pear::unstable::spec;
 
 use crate::layer::limit_key::{By, Key};
-use crate::layer::{Compile, Ended, Layer, LayerPosition, Spec};
+use crate::layer::{Compile, Layer, LayerPosition, Spec};
 use crate::runtime::tasks::Work;
-use crate::server::Ending;
-use crate::telemetry::analytics::{self, Finished, OTHER, Settings, Subject};
+use crate::telemetry::analytics::{self, OTHER, Settings, Subject};
+use crate::telemetry::request_end::RequestEnd;
 
 spec! {
     /// Statistics per endpoint, and per consumer if `by` is set, over minutes, hours and days: requests, errors,
@@ -90,18 +90,9 @@ impl Layer for Counting {
         true
     }
 
-    fn ended(&self, ended: &Ended<'_>) {
-        let Ended { scope, end, .. } = ended;
-        let totals = scope.record().map(|record| record.totals()).unwrap_or_default();
-        let finished = Finished {
-            status: ended.code(),
-            broken: matches!(end.how, Ending::Failed(_)),
-            duration: ended.total,
-            sent: end.bytes,
-            parts: totals.answers,
-            calls: totals.calls,
-            received: totals.bytes,
-        };
+    fn ended(&self, ended: &RequestEnd<'_>) {
+        let scope = ended.scope;
+        let calls = scope.record().map(|record| record.totals()).unwrap_or_default();
         let subject = match self.by.as_ref().map(|by| by.key(scope)) {
             None | Some(Key::None | Key::Missing | Key::Everyone | Key::Address(None)) => Subject::route(self.route),
             Some(Key::Address(Some(address))) => Subject::consumer(self.route, address.to_string()),
@@ -109,7 +100,7 @@ impl Layer for Counting {
             Some(Key::Unknown) => Subject::consumer(self.route, "unknown".to_owned()),
             Some(Key::Failed) => Subject::consumer(self.route, OTHER.to_owned()),
         };
-        self.analytics.count(thread_id::index(), subject, &finished);
+        self.analytics.count(thread_id::index(), subject, ended, &calls);
     }
 
     fn outline(&self) -> Option<String> {

@@ -12,13 +12,14 @@ use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::Response;
 
-use crate::layer::{Compile, Ended, Layer, LayerPosition, Passage, Spec, Verdict};
+use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
 use crate::observe::access_log::{Access, AccessSpec};
 use crate::server::{BodyPace, Ending};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::metrics::requests::{self, RouteCounters};
-use crate::telemetry::recent::{Failure, Finish, History, RouteNumber, Served, shorten};
-use crate::telemetry::traces::{Answer, Traces};
+use crate::telemetry::metrics::requests::RouteCounters;
+use crate::telemetry::recent::{Failure, History, RouteNumber};
+use crate::telemetry::request_end::RequestEnd;
+use crate::telemetry::traces::Traces;
 
 pub use crate::observe::log::Log;
 
@@ -84,22 +85,13 @@ impl Observe {
     }
 
     /// Counts a request that has ended.
-    fn count(&self, ended: &Ended<'_>) {
+    fn count(&self, ended: &RequestEnd<'_>) {
         let scope = ended.scope;
-        // A request that could not be read has no path and never passed this layer.
-        let method = scope.path().map(|_| scope.method());
-        if method.is_some() {
+        // A request that could not be read never passed this layer.
+        if ended.method().is_some() {
             self.requests.leave();
         }
-        self.requests.count(&requests::Ended {
-            method,
-            status: ended.code(),
-            error: ended.error_type(),
-            time: ended.total,
-            head: ended.head,
-            received: received(scope),
-            sent: ended.end.bytes,
-        });
+        self.requests.count(ended, received(scope));
         if let Some(record) = scope.record() {
             record.look(|calls| self.requests.count_steps(calls));
         }
@@ -164,32 +156,22 @@ impl Layer for Observe {
         self.access.is_some() || self.traces.is_some() || self.observed
     }
 
-    fn ended(&self, ended: &Ended<'_>) {
-        let Ended { scope, end, .. } = ended;
-        self.metrics.count_end(&end.how);
+    fn ended(&self, ended: &RequestEnd<'_>) {
+        self.metrics.count_end(&ended.end.how);
         if self.observed {
             self.count(ended);
         }
-        if let Ending::Failed(error) = &end.how {
-            self.explain(error, scope, "answer broken off");
+        if let Ending::Failed(error) = &ended.end.how {
+            self.explain(error, ended.scope, "answer broken off");
         }
         if let Some((history, route)) = &self.history {
-            let total = ended.total;
-            let at = history.at(scope.timeline().began() + total);
-            let failed = ended.code() >= 500 || matches!(end.how, Ending::Failed(_));
-            let finish = Finish { at, route: *route, total, failed };
-            history.add(finish, || served(ended, finish));
+            history.add(*route, ended);
         }
         if let Some(access) = &self.access {
             access.write(ended, self.route.as_deref());
         }
         if let Some(traces) = &self.traces {
-            traces.record(
-                scope,
-                Answer { status: ended.status, error: ended.error_type(), head: ended.head, total: ended.total },
-                end,
-                self.route.as_ref(),
-            );
+            traces.record(ended, self.route.as_ref());
         }
     }
 
@@ -217,22 +199,5 @@ fn received(scope: &Scope) -> u64 {
     match scope.extensions().get::<Arc<dyn BodyPace>>() {
         Some(patience) => patience.received(),
         None => scope.extensions().get::<Whole>().map_or(0, |whole| whole.0),
-    }
-}
-
-/// The entry for the history.
-fn served(ended: &Ended<'_>, finish: Finish) -> Served {
-    let Ended { scope, head, end, .. } = ended;
-    Served {
-        finish,
-        id: scope.facts().id().into(),
-        method: scope.method().clone(),
-        path: shorten(scope.path().unwrap_or_default()),
-        status: ended.code(),
-        ended: ended.how(),
-        bytes: end.bytes,
-        head: *head,
-        marks: scope.timeline().marks(),
-        record: scope.record().cloned(),
     }
 }

@@ -18,8 +18,8 @@ use crocodile_pear::unstable::jq::{self, Filter};
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
-use crate::layer::Ended;
 use crate::telemetry::line_writer::Journal;
+use crate::telemetry::request_end::RequestEnd;
 use entry::Entry;
 use template::Template;
 
@@ -117,7 +117,7 @@ const KEPT: usize = 16 << 10;
 
 impl Access {
     /// Writes the line of a request that has ended, if it is selected. `route` is the endpoint that served it.
-    pub fn write(&self, ended: &Ended<'_>, route: Option<&str>) {
+    pub fn write(&self, ended: &RequestEnd<'_>, route: Option<&str>) {
         let entry = Entry::new(ended, route, self.user.as_ref(), self.query);
         if !self.chooses(&entry) {
             return;

@@ -50,6 +50,43 @@ pub enum Ending {
     ClientSlow,
 }
 
+/// Why an answer did not end well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// An upstream or the gateway failed.
+    Failed,
+    /// The client left or reset the stream.
+    ClientGone,
+    /// The client was too slow.
+    ClientSlow,
+}
+
+impl Unfinished {
+    /// All reasons.
+    pub const ALL: [Unfinished; 3] = [Unfinished::Failed, Unfinished::ClientGone, Unfinished::ClientSlow];
+
+    /// The name in logs, spans and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unfinished::Failed => "failed",
+            Unfinished::ClientGone => "client-gone",
+            Unfinished::ClientSlow => "client-slow",
+        }
+    }
+}
+
+impl Ending {
+    /// Why the answer did not end well; `None` if it is whole.
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        match self {
+            Ending::Whole => None,
+            Ending::Failed(_) => Some(Unfinished::Failed),
+            Ending::ClientGone | Ending::ClientReset(_) => Some(Unfinished::ClientGone),
+            Ending::ClientSlow => Some(Unfinished::ClientSlow),
+        }
+    }
+}
+
 /// The fields that let a page of another origin read an answer.
 const READABLE: [HeaderName; 4] =
     [ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_EXPOSE_HEADERS, VARY];

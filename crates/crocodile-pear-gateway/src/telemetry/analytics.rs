@@ -15,8 +15,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crocodile_pear::unstable::telemetry::request_record::Totals;
+
 pub use self::consumers::OTHER;
-pub use self::counts::{Counts, Finished};
+pub use self::counts::Counts;
 pub use self::report::{Form, Query, csv, json};
 pub use self::row::Span;
 pub use self::table::Subject;
@@ -26,6 +28,7 @@ use self::consumers::Consumers;
 use self::row::Row;
 use self::table::{Minute, Tables};
 use crate::runtime::tasks::Task;
+use crate::telemetry::request_end::RequestEnd;
 
 /// How often the counts of the cores are added up.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -66,9 +69,9 @@ impl Analytics {
         self.tables.route(name)
     }
 
-    /// Counts a request of the core that this thread is.
-    pub fn count(&self, core: usize, subject: Subject, finished: &Finished) {
-        self.tables.count(core, subject, finished);
+    /// Counts a request of the core that this thread is, and the calls that it was served with.
+    pub fn count(&self, core: usize, subject: Subject, ended: &RequestEnd<'_>, calls: &Totals) {
+        self.tables.count(core, subject, ended, calls);
     }
 
     /// A task that stores the figures while a gateway serves.
@@ -204,17 +207,11 @@ fn until_next(now: u64) -> Duration {
 mod tests {
     use super::super::analytics::*;
     use super::report::Grouping;
+    use crate::telemetry::request_end::ended;
 
-    fn finished(status: u16) -> Finished {
-        Finished {
-            status,
-            duration: Duration::from_millis(20),
-            sent: 100,
-            parts: 3,
-            calls: 2,
-            received: 400,
-            ..Finished::default()
-        }
+    fn count(analytics: &Analytics, core: usize, subject: Subject, status: u16) {
+        let calls = Totals { answers: 3, calls: 2, bytes: 400 };
+        ended(status, Duration::from_millis(20), 100, |ended| analytics.count(core, subject, ended, &calls));
     }
 
     fn folder(name: &str) -> PathBuf {
@@ -234,9 +231,9 @@ mod tests {
             analytics.open(settings(&folder), hour);
             let route = analytics.route("GET /a");
             for status in [200, 200, 404, 503] {
-                analytics.count(0, Subject::route(route), &finished(status));
+                count(&analytics, 0, Subject::route(route), status);
             }
-            analytics.count(1, Subject::route(route), &finished(200));
+            count(&analytics, 1, Subject::route(route), 200);
             analytics.close();
         }
         let analytics = Arc::new(Analytics::default());
@@ -265,7 +262,7 @@ mod tests {
         let route = analytics.route("GET /a");
         for (consumer, calls) in [("ada", 5), ("bob", 3), ("eve", 2), ("kim", 1)] {
             for _ in 0..calls {
-                analytics.count(0, Subject::consumer(route, consumer.to_owned()), &finished(200));
+                count(&analytics, 0, Subject::consumer(route, consumer.to_owned()), 200);
             }
         }
         let query = Query { from: 0, to: u64::MAX, span: Span::Minute, whole: false, by: Grouping::Consumer };

@@ -48,7 +48,7 @@ pub use self::requests::CutOff;
 use self::requests::{RouteCounters, Routes};
 use self::slot::{CORE, CORES};
 use crate::net::address::Address;
-use crate::server::{Ending, Entry};
+use crate::server::{Ending, Entry, Unfinished};
 
 /// Responses by status class; each core has a cache line of its own.
 #[repr(align(64))]
@@ -146,13 +146,9 @@ impl Metrics {
 
     /// Counts an answer that did not end well.
     pub fn count_end(&self, how: &Ending) {
-        let reason = match how {
-            Ending::Whole => return,
-            Ending::Failed(_) => 0,
-            Ending::ClientGone | Ending::ClientReset(_) => 1,
-            Ending::ClientSlow => 2,
-        };
-        self.unfinished[reason].fetch_add(1, Ordering::Relaxed);
+        if let Some(reason) = how.unfinished() {
+            self.unfinished[reason as usize].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Counts a request that a layer refused, for the core that this thread is.
@@ -317,7 +313,7 @@ impl Metrics {
         }
         let help = "Responses that failed or were cut off, by reason.";
         let mut family = out.counter("crocodile_pear_responses_unfinished_total", help);
-        for (reason, count) in REASONS.iter().zip(&self.unfinished) {
+        for (reason, count) in Unfinished::ALL.map(Unfinished::name).iter().zip(&self.unfinished) {
             family.add(format_args!("reason=\"{reason}\""), count.load(Ordering::Relaxed));
         }
     }
@@ -353,6 +349,3 @@ impl Metrics {
         out.counter("crocodile_pear_store_failures_total", help).only(failures);
     }
 }
-
-/// The reasons as in the access log.
-const REASONS: [&str; 3] = ["failed", "client-gone", "client-slow"];

@@ -16,10 +16,12 @@ use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::runtime::thread_id::{self, THREADS};
 use indexmap::IndexSet;
 
+use crate::telemetry::request_end::RequestEnd;
+
 use hour::Hour;
 pub use hour::Second;
 use kept::Kept;
-pub use served::{Finish, RouteNumber, Served, UNSERVED};
+pub use served::{RouteNumber, Served, UNSERVED};
 
 /// Failures whose reasons are kept.
 const FAILURES: usize = 128;
@@ -27,15 +29,6 @@ const FAILURES: usize = 128;
 /// Seconds of a slot: what is told of a route is of its last slots, of which the latest is not over.
 const SLOT: u64 = 10;
 const SLOTS: usize = 6;
-
-/// Bytes of a path that are kept.
-const PATH: usize = 256;
-
-/// The beginning of a path, as it is kept.
-pub fn shorten(path: &str) -> Box<str> {
-    // A path is ASCII; nothing is cut in two if it were not.
-    path.get(..PATH).unwrap_or(path).into()
-}
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
@@ -126,7 +119,7 @@ impl History {
     }
 
     /// Time since the gateway began.
-    pub fn at(&self, moment: tokio::time::Instant) -> Duration {
+    fn at(&self, moment: tokio::time::Instant) -> Duration {
         moment.saturating_duration_since(self.began)
     }
 
@@ -142,14 +135,15 @@ impl History {
 
     /// Notes a request, for the core that this thread is. What is kept of it is made only if it is kept: failed and slow ones
     /// are, of the others no more than anybody can look at.
-    pub fn add(&self, finish: Finish, make: impl FnOnce() -> Served) {
+    pub fn add(&self, route: RouteNumber, ended: &RequestEnd<'_>) {
+        let at = self.at(ended.scope.timeline().began() + ended.total);
         let mut shard = lock(&self.shards[thread_id::index()]);
-        if finish.at.as_secs() != shard.second {
-            self.flush(&mut shard, finish.at.as_secs());
+        if at.as_secs() != shard.second {
+            self.flush(&mut shard, at.as_secs());
         }
-        shard.count(&finish);
-        if shard.kept.wants(&finish) {
-            shard.kept.add(Arc::new(make()));
+        shard.count(route, ended);
+        if shard.kept.wants(at, route, ended) {
+            shard.kept.add(Arc::new(Served::new(ended, at, route)));
         }
     }
 
@@ -231,19 +225,19 @@ impl History {
 
     /// The latest requests, latest first.
     pub fn recent(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
-        self.collect(|kept, found| kept.recent(route, most, found), |one| std::cmp::Reverse(one.finish.at), most)
+        self.collect(|kept, found| kept.recent(route, most, found), |one| std::cmp::Reverse(one.at), most)
     }
 
     /// The slowest of the last hour, slowest first.
     pub fn slowest(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
         let since = self.now().saturating_sub(kept::SPAN);
         let slowest = |kept: &Kept, found: &mut Vec<_>| kept.slowest(route, since, found);
-        self.collect(slowest, |one| std::cmp::Reverse(one.finish.total), most)
+        self.collect(slowest, |one| std::cmp::Reverse(one.total), most)
     }
 
     /// The latest that failed, latest first.
     pub fn failed(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
-        self.collect(|kept, found| kept.failed(route, found), |one| std::cmp::Reverse(one.finish.at), most)
+        self.collect(|kept, found| kept.failed(route, found), |one| std::cmp::Reverse(one.at), most)
     }
 
     /// The request with this id, if it is still kept.
@@ -274,8 +268,8 @@ impl History {
 }
 
 impl Shard {
-    fn count(&mut self, finish: &Finish) {
-        let Finish { route, total, failed, .. } = *finish;
+    fn count(&mut self, route: RouteNumber, ended: &RequestEnd<'_>) {
+        let (total, failed) = (ended.total, ended.failed());
         self.now.count(total, failed);
         let index = route.index();
         if self.routes.len() <= index {

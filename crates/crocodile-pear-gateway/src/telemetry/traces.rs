@@ -1,6 +1,5 @@
 //! `traces`: what happened to requests, as spans, to a collector (OTLP over HTTP).
 
-mod answer;
 mod counters;
 mod export;
 mod otlp;
@@ -18,11 +17,10 @@ use crocodile_pear::unstable::upstream::{Remote, UpstreamEnvironment};
 use crocodile_pear::unstable::{choice, spec};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::server::End;
-pub use answer::Answer;
+use crate::telemetry::request_end::RequestEnd;
 pub use counters::SpanCounters;
 use export::{Exporter, Queue};
-use span::Finished;
+use span::FinishedRequest;
 
 spec! {
     /// Traces of requests: one span for the request, one for each step that makes calls, and one for each call. They
@@ -154,13 +152,12 @@ impl Traces {
     }
 
     /// A request has ended: its spans, if it is recorded. `route` is the endpoint that served it.
-    pub fn record(&self, scope: &Scope, answer: Answer, end: &End, route: Option<&Arc<str>>) {
-        let Some(record) = scope.record() else { return };
+    pub fn record(&self, ended: &RequestEnd<'_>, route: Option<&Arc<str>>) {
+        let Some(record) = ended.scope.record() else { return };
         let Some(trace) = record.trace() else { return };
-        let total = answer.total;
-        let slow = self.slow.is_some_and(|slow| total >= slow);
-        if trace.sampled() || slow || answer.failed(end) {
-            self.queue.add(Finished::new(scope, record, answer, end, route, total));
+        let slow = self.slow.is_some_and(|slow| ended.total >= slow);
+        if trace.sampled() || slow || ended.failed() {
+            self.queue.add(FinishedRequest::new(ended, record, route));
         }
     }
 

@@ -41,7 +41,7 @@ impl Seen {
         let failure = call.error.map(|kind| kind.name().to_owned());
         let failure = failure.or_else(|| call.status.filter(StatusCode::is_server_error).map(|s| s.to_string()));
         let Some(what) = failure else { return };
-        let (at, place) = (served.finish.at, (call.upstream.clone(), server.clone()));
+        let (at, place) = (served.at, (call.upstream.clone(), server.clone()));
         if self.0.get(&place).is_none_or(|(known, _)| *known < at) {
             let told = json!({ "what": what, "ago": ago(history, at), "id": &*served.id });
             self.0.insert(place, (at, told));
@@ -58,7 +58,7 @@ impl Seen {
 /// all the same.
 fn latest(history: &History) -> impl Iterator<Item = Arc<Served>> {
     let recent = history.recent(None, REQUESTS);
-    let oldest = recent.last().map_or(Duration::MAX, |served| served.finish.at);
-    let failed = history.failed(None, REQUESTS).into_iter().filter(move |served| served.finish.at < oldest);
+    let oldest = recent.last().map_or(Duration::MAX, |served| served.at);
+    let failed = history.failed(None, REQUESTS).into_iter().filter(move |served| served.at < oldest);
     recent.into_iter().chain(failed)
 }

@@ -11,11 +11,11 @@ use crocodile_pear::unstable::request::facts::ClientFacts;
 use crocodile_pear::unstable::telemetry::request_record::{Record, Summary};
 use crocodile_pear::unstable::telemetry::trace::Trace;
 use crocodile_pear::unstable::template::scalar;
-use http::{HeaderName, Version};
+use http::{HeaderName, Method, Version};
 
-use crate::layer::Ended;
 use crate::server::Ending;
 use crate::telemetry::log_time::{self, Stamp};
+use crate::telemetry::request_end::RequestEnd;
 
 /// The variables of a line, besides those that every expression has.
 pub const VARIABLES: [&str; 13] = [
@@ -34,10 +34,10 @@ pub const VARIABLES: [&str; 13] = [
     "error",
 ];
 
-/// A request that has ended.
+/// A view of the end of a request for one line.
 pub struct Entry<'a> {
     scope: &'a Scope,
-    ended: &'a Ended<'a>,
+    ended: &'a RequestEnd<'a>,
     user: Option<&'a Filter>,
     query: bool,
     /// The endpoint that served it.
@@ -50,7 +50,7 @@ pub struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// The entry of a request that has just ended.
-    pub fn new(ended: &'a Ended<'a>, route: Option<&'a str>, user: Option<&'a Filter>, query: bool) -> Self {
+    pub fn new(ended: &'a RequestEnd<'a>, route: Option<&'a str>, user: Option<&'a Filter>, query: bool) -> Self {
         let scope = ended.scope;
         Entry { scope, ended, user, query, route, time: log_time::now(), duration: ended.total }
     }
@@ -72,7 +72,7 @@ impl<'a> Entry<'a> {
 
     /// The method; `None` if the request could not be read.
     pub fn method(&self) -> Option<&'a str> {
-        self.path().map(|_| self.scope.method().as_str())
+        self.ended.method().map(Method::as_str)
     }
 
     /// The path as received; `None` if the request could not be read.

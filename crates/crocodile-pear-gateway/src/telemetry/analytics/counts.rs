@@ -1,8 +1,9 @@
 //! Counts of requests: how many, how they went, what they cost, and what they spared.
 
-use std::time::Duration;
-
 use crocodile_pear::unstable::telemetry::histogram::{self, Bounds};
+use crocodile_pear::unstable::telemetry::request_record::Totals;
+
+use crate::telemetry::request_end::RequestEnd;
 
 /// The upper bounds of the counted durations: those of the metrics. What takes longer is counted behind the last.
 pub const BOUNDS: Bounds = histogram::HTTP;
@@ -10,25 +11,6 @@ pub const BOUNDS: Bounds = histogram::HTTP;
 /// A bound as it is written, in milliseconds.
 pub fn milliseconds(bound: u64) -> u64 {
     bound / 1_000_000
-}
-
-/// A request that has ended.
-#[derive(Clone, Debug, Default)]
-pub struct Finished {
-    /// The status of its answer; 499 where its client left before there was one.
-    pub status: u16,
-    /// Whether its answer was broken off by a failure of ours or of an upstream.
-    pub broken: bool,
-    /// From its head to the end of its answer.
-    pub duration: Duration,
-    /// The bytes of the answer's body that were sent.
-    pub sent: u64,
-    /// The answers of upstreams that it is made of: what its client would have asked for itself.
-    pub parts: u64,
-    /// Calls that were made to upstreams, the attempts that failed too.
-    pub calls: u64,
-    /// The bytes of the answers' bodies.
-    pub received: u64,
 }
 
 /// Requests of one kind, added up.
@@ -57,18 +39,19 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a request.
-    pub fn count(&mut self, finished: &Finished) {
+    /// Counts a request that was served with these calls. Its client would have asked for each of their answers itself.
+    pub fn count(&mut self, ended: &RequestEnd<'_>, calls: &Totals) {
+        let (failed, sent) = (ended.failed(), ended.end.bytes);
         self.requests += 1;
-        self.errors += u64::from(finished.status >= 500 || finished.broken);
-        self.refused += u64::from((400..500).contains(&finished.status) && !finished.broken);
-        self.duration += u64::try_from(finished.duration.as_micros()).unwrap_or(u64::MAX);
-        self.sent += finished.sent;
-        self.upstream_calls += finished.calls;
-        self.received += finished.received;
-        self.saved_requests += finished.parts.saturating_sub(1);
-        self.saved_bytes += finished.received.saturating_sub(finished.sent);
-        self.durations[histogram::bucket(BOUNDS, finished.duration)] += 1;
+        self.errors += u64::from(failed);
+        self.refused += u64::from((400..500).contains(&ended.code()) && !failed);
+        self.duration += u64::try_from(ended.total.as_micros()).unwrap_or(u64::MAX);
+        self.sent += sent;
+        self.upstream_calls += calls.calls;
+        self.received += calls.bytes;
+        self.saved_requests += calls.answers.saturating_sub(1);
+        self.saved_bytes += calls.bytes.saturating_sub(sent);
+        self.durations[histogram::bucket(BOUNDS, ended.total)] += 1;
     }
 
     /// Adds others.
@@ -118,14 +101,18 @@ pub const COLUMNS: [&str; 9] = [
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::counts::*;
+    use crate::telemetry::request_end::ended;
 
     #[test]
     fn a_percentile_lies_within_its_bucket() {
         let mut counts = Counts::default();
         assert_eq!(counts.percentile(50), None);
         for milliseconds in [1, 5, 6, 20_000] {
-            counts.count(&Finished { duration: Duration::from_millis(milliseconds), ..Finished::default() });
+            let duration = Duration::from_millis(milliseconds);
+            ended(200, duration, 0, |ended| counts.count(ended, &Totals::default()));
         }
         let told = [25, 50, 75, 99].map(|percent| counts.percentile(percent));
         assert_eq!(told, [Some(2.5), Some(5.0), Some(10.0), Some(10_000.0)]);
@@ -134,7 +121,8 @@ mod tests {
     #[test]
     fn retries_cost_calls_and_save_nothing() {
         let mut counts = Counts::default();
-        counts.count(&Finished { parts: 1, calls: 3, received: 100, sent: 100, ..Finished::default() });
+        let calls = Totals { answers: 1, calls: 3, bytes: 100 };
+        ended(200, Duration::ZERO, 100, |ended| counts.count(ended, &calls));
         assert_eq!((counts.upstream_calls, counts.saved_requests, counts.saved_bytes), (3, 0, 0));
     }
 }

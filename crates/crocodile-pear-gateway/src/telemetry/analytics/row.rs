@@ -137,8 +137,10 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::counts::Finished;
+    use crocodile_pear::unstable::telemetry::request_record::Totals;
+
     use super::super::row::*;
+    use crate::telemetry::request_end::ended;
 
     #[test]
     fn a_name_is_no_formula_for_a_spreadsheet() {
@@ -158,7 +160,8 @@ mod tests {
     fn what_is_written_is_read() {
         let mut counts = Counts::default();
         for milliseconds in [3, 80, 12_000] {
-            counts.count(&Finished { duration: Duration::from_millis(milliseconds), sent: 7, ..Finished::default() });
+            let duration = Duration::from_millis(milliseconds);
+            ended(200, duration, 7, |ended| counts.count(ended, &Totals::default()));
         }
         let row = Row { time: 60, route: "GET /a\"b,c".into(), consumer: "\",\n\"".into(), counts };
         let mut line = String::new();

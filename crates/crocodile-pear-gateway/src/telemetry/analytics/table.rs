@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use crocodile_pear::unstable::runtime::thread_id::THREADS;
+use crocodile_pear::unstable::telemetry::request_record::Totals;
 
 use super::consumers::{Consumers, OTHER};
-use super::counts::{Counts, Finished};
+use super::counts::Counts;
 use super::row::Row;
+use crate::telemetry::request_end::RequestEnd;
 
 /// The consumers that a core tells apart between two looks; further ones are counted together.
 const CONSUMERS: usize = 4096;
@@ -106,12 +108,12 @@ impl Tables {
         u32::try_from(at).unwrap_or(u32::MAX)
     }
 
-    /// Counts a request.
-    pub fn count(&self, core: usize, subject: Subject, finished: &Finished) {
+    /// Counts a request that was served with these calls.
+    pub fn count(&self, core: usize, subject: Subject, ended: &RequestEnd<'_>, calls: &Totals) {
         let mut counts = self.cores[core % THREADS].lock();
         match subject.consumer {
-            None => counts.route(subject.route).count(finished),
-            Some(_) => counts.consumer(subject).count(finished),
+            None => counts.route(subject.route).count(ended, calls),
+            Some(_) => counts.consumer(subject).count(ended, calls),
         }
     }
 

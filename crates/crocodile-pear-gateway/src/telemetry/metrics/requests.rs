@@ -12,6 +12,7 @@ use http::Method;
 use indexmap::IndexMap;
 
 use super::exposition::{Exposition, label};
+use crate::telemetry::request_end::RequestEnd;
 
 /// The most steps of a pipeline whose times are counted.
 const STEPS: usize = 32;
@@ -83,24 +84,6 @@ struct StepTimes {
     nanoseconds: AtomicU64,
 }
 
-/// A request that has ended.
-pub struct Ended<'a> {
-    /// Its method; nothing, if it could not be read.
-    pub method: Option<&'a Method>,
-    /// The status of its answer; 499 for a client that left before there was one.
-    pub status: u16,
-    /// Why it failed, if it did.
-    pub error: Option<ErrorType>,
-    /// From its beginning to the last byte of the answer.
-    pub time: Duration,
-    /// From its beginning to the head of the answer.
-    pub head: Option<Duration>,
-    /// Bytes of its body.
-    pub received: u64,
-    /// Bytes of the answer's body.
-    pub sent: u64,
-}
-
 impl Counters {
     fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
@@ -136,18 +119,18 @@ impl RouteCounters {
         self.counters().flow().left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request has ended.
-    pub fn count(&self, ended: &Ended<'_>) {
+    /// A request has ended; `received` are the bytes of its body.
+    pub fn count(&self, ended: &RequestEnd<'_>, received: u64) {
         let known = |method: &Method| METHODS.iter().position(|known| known == method);
-        let method = ended.method.and_then(known).unwrap_or(METHODS.len()) as u8;
+        let method = ended.method().and_then(known).unwrap_or(METHODS.len()) as u8;
         let own = self.counters();
-        own.durations.count(RequestKind { method, status: ended.status, error: ended.error }, ended.time);
+        own.durations.count(RequestKind { method, status: ended.code(), error: ended.error_type() }, ended.total);
         let flow = own.flow();
         if let Some(head) = ended.head {
             flow.heads.fetch_add(1, Ordering::Relaxed);
             flow.nanoseconds.fetch_add(head.as_nanos() as u64, Ordering::Relaxed);
         }
-        for (counter, bytes) in [(&flow.received, ended.received), (&flow.sent, ended.sent)] {
+        for (counter, bytes) in [(&flow.received, received), (&flow.sent, ended.end.bytes)] {
             if bytes > 0 {
                 counter.fetch_add(bytes, Ordering::Relaxed);
             }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::served::{Finish, RouteNumber, Served};
+use super::served::{RouteNumber, Served};
+use crate::telemetry::request_end::RequestEnd;
 
 /// The slowest are those of this time.
 pub const SPAN: Duration = Duration::from_secs(3_600);
@@ -54,20 +55,20 @@ struct OfRoute {
 
 impl Kept {
     /// Whether a request is kept.
-    pub fn wants(&mut self, finish: &Finish) -> bool {
-        let tenth = finish.at.as_secs() * 10 + u64::from(finish.at.subsec_millis() / 100);
+    pub fn wants(&mut self, at: Duration, route: RouteNumber, ended: &RequestEnd<'_>) -> bool {
+        let tenth = at.as_secs() * 10 + u64::from(at.subsec_millis() / 100);
         if self.lately.0 != tenth {
             self.lately = (tenth, 0);
         }
         self.lately.1 += 1;
-        let of = self.routes.get(finish.route.index());
-        self.lately.1 <= OFTEN || finish.failed || of.is_none_or(|of| of.is_slow(finish))
+        let of = self.routes.get(route.index());
+        self.lately.1 <= OFTEN || ended.failed() || of.is_none_or(|of| of.is_slow(at, ended.total))
     }
 
     /// Keeps a request as the latest; and as one of the slowest or failed ones of its route, if it is.
     pub fn add(&mut self, served: Arc<Served>) {
         let size = served.size();
-        let index = served.finish.route.index();
+        let index = served.route.index();
         if self.routes.len() <= index {
             self.routes.resize_with(index + 1, OfRoute::default);
         }
@@ -101,13 +102,13 @@ impl Kept {
     /// The latest.
     pub fn recent(&self, route: Option<RouteNumber>, most: usize, found: &mut Vec<Arc<Served>>) {
         let wanted = self.latest.all.iter().rev().map(|(_, served)| served);
-        let wanted = wanted.filter(|served| route.is_none_or(|route| served.finish.route == route));
+        let wanted = wanted.filter(|served| route.is_none_or(|route| served.route == route));
         found.extend(wanted.take(most).cloned());
     }
 
     /// The slowest since then.
     pub fn slowest(&self, route: Option<RouteNumber>, since: Duration, found: &mut Vec<Arc<Served>>) {
-        let late = |served: &&Arc<Served>| served.finish.at >= since;
+        let late = |served: &&Arc<Served>| served.at >= since;
         found.extend(self.of(route).flat_map(|of| &of.slowest).map(|(_, served)| served).filter(late).cloned());
     }
 
@@ -145,14 +146,14 @@ impl OfRoute {
     /// Keeps a request if it is slow or failed; the bytes that came and went.
     fn bytes_changed(&mut self, size: usize, served: &Arc<Served>) -> Option<(usize, usize)> {
         let (mut added, mut removed) = (0, 0);
-        if served.finish.failed {
+        if served.failed {
             self.failed.push_back((size, served.clone()));
             added += size;
             if self.failed.len() > EACH {
                 removed += self.failed.pop_front().map_or(0, |(size, _)| size);
             }
         }
-        if self.is_slow(&served.finish) {
+        if self.is_slow(served.at, served.total) {
             added += size;
             removed += self.insert(size, served);
         }
@@ -160,26 +161,26 @@ impl OfRoute {
     }
 
     /// Whether a request is one of the slowest.
-    fn is_slow(&self, finish: &Finish) -> bool {
-        finish.total > self.floor || finish.at > self.until
+    fn is_slow(&self, at: Duration, total: Duration) -> bool {
+        total > self.floor || at > self.until
     }
 
     /// Keeps one of the slowest; the bytes of those that are old or fast by now.
     fn insert(&mut self, size: usize, served: &Arc<Served>) -> usize {
-        let since = served.finish.at.saturating_sub(SPAN);
+        let since = served.at.saturating_sub(SPAN);
         let mut removed = 0;
         self.slowest.retain(|(size, kept)| {
-            removed += if kept.finish.at >= since { 0 } else { *size };
-            kept.finish.at >= since
+            removed += if kept.at >= since { 0 } else { *size };
+            kept.at >= since
         });
         self.slowest.push((size, served.clone()));
-        self.slowest.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.finish.total));
+        self.slowest.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.total));
         if self.slowest.len() > EACH {
             removed += self.slowest.pop().map_or(0, |(size, _)| size);
         }
         if self.slowest.len() == EACH {
-            self.floor = self.slowest.last().map(|(_, kept)| kept.finish.total).unwrap_or_default();
-            let oldest = self.slowest.iter().map(|(_, kept)| kept.finish.at).min().unwrap_or_default();
+            self.floor = self.slowest.last().map(|(_, kept)| kept.total).unwrap_or_default();
+            let oldest = self.slowest.iter().map(|(_, kept)| kept.at).min().unwrap_or_default();
             self.until = oldest + SPAN;
         }
         removed

@@ -7,6 +7,8 @@ use crocodile_pear::unstable::telemetry::request_record::Record;
 use crocodile_pear::unstable::telemetry::timeline::Mark;
 use http::Method;
 
+use crate::telemetry::request_end::RequestEnd;
+
 /// The route of requests that no endpoint serves.
 pub const UNSERVED: RouteNumber = RouteNumber(0);
 
@@ -30,9 +32,8 @@ impl RouteNumber {
     }
 }
 
-/// The end of a request, as it is counted.
-#[derive(Clone, Copy)]
-pub struct Finish {
+/// A request that has ended, as it is kept.
+pub struct Served {
     /// When it ended, since the gateway began.
     pub at: Duration,
     /// Which route.
@@ -41,12 +42,6 @@ pub struct Finish {
     pub total: Duration,
     /// Whether the gateway or an upstream failed.
     pub failed: bool,
-}
-
-/// A request that has ended, as it is kept.
-pub struct Served {
-    /// Its end.
-    pub finish: Finish,
     /// Its id, as in the log.
     pub id: Box<str>,
     /// The client's method.
@@ -67,7 +62,32 @@ pub struct Served {
     pub record: Option<Arc<Record>>,
 }
 
+/// Bytes of a path that are kept.
+const PATH: usize = 256;
+
 impl Served {
+    /// The entry of a request that ended at this time, since the gateway began.
+    pub(super) fn new(ended: &RequestEnd<'_>, at: Duration, route: RouteNumber) -> Self {
+        let scope = ended.scope;
+        let path = scope.path().unwrap_or_default();
+        Served {
+            at,
+            route,
+            total: ended.total,
+            failed: ended.failed(),
+            id: scope.facts().id().into(),
+            method: scope.method().clone(),
+            // A path is ASCII; nothing is cut in two if it were not.
+            path: path.get(..PATH).unwrap_or(path).into(),
+            status: ended.code(),
+            ended: ended.how(),
+            bytes: ended.end.bytes,
+            head: ended.head,
+            marks: scope.timeline().marks(),
+            record: scope.record().cloned(),
+        }
+    }
+
     /// The memory that it takes, about.
     pub(super) fn size(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.size());

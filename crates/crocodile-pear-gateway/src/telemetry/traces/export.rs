@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::counters::SpanCounters;
 use super::otlp::{self, Span};
-use super::span::Finished;
+use super::span::FinishedRequest;
 
 /// How long the collector may take for a batch.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// A message for the exporter.
 enum Item {
-    Finished(Box<Finished>, usize),
+    Finished(Box<FinishedRequest>, usize),
     Flush(blocking::SyncSender<()>),
 }
 
@@ -67,7 +67,7 @@ impl Queue {
     }
 
     /// Adds a request that has ended. It never waits: one that does not fit is dropped, and its spans are counted.
-    pub fn add(&self, finished: Finished) {
+    pub fn add(&self, finished: FinishedRequest) {
         let weight = finished.weight();
         let spans = finished.count();
         let fits = self.counters.waiting.fetch_add(weight, Ordering::Relaxed) + weight <= WAITING;

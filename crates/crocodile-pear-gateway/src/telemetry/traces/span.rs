@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::unstable::error::{ErrorType, Kind};
-use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::request::facts::ClientFacts;
 use crocodile_pear::unstable::telemetry::request_record::{CacheResult, CallKind, CallRecord, Record};
 use crocodile_pear::unstable::telemetry::trace::{Trace, span_id};
 use http::Method;
 use http::header::USER_AGENT;
 
-use super::answer::Answer;
 use super::otlp::{Span, SpanKind, Value};
-use crate::server::{End, Ending};
+use crate::server::Unfinished;
+use crate::telemetry::request_end::RequestEnd;
 
 /// The approximate memory of a request while it waits, without its calls.
 const SPAN: usize = 1 << 10;
@@ -22,7 +21,7 @@ const SPAN: usize = 1 << 10;
 const LONGEST: usize = 2 << 10;
 
 /// A request that has ended, as its spans need it: they are made elsewhere.
-pub struct Finished {
+pub struct FinishedRequest {
     record: Arc<Record>,
     method: Option<Method>,
     path: Option<Box<str>>,
@@ -36,43 +35,33 @@ pub struct Finished {
     head: Option<Duration>,
     total: Duration,
     error: Option<ErrorType>,
-    how: Option<&'static str>,
+    /// How the client ended the request early, if it did.
+    client_end: Option<Unfinished>,
     failed: bool,
     /// When it ended.
     time: SystemTime,
 }
 
-impl Finished {
+impl FinishedRequest {
     /// The one that has just ended.
-    pub fn new(
-        scope: &Scope,
-        record: &Arc<Record>,
-        answer: Answer,
-        end: &End,
-        route: Option<&Arc<str>>,
-        total: Duration,
-    ) -> Self {
-        let path = scope.path();
-        Finished {
+    pub fn new(ended: &RequestEnd<'_>, record: &Arc<Record>, route: Option<&Arc<str>>) -> Self {
+        let scope = ended.scope;
+        FinishedRequest {
             record: record.clone(),
-            method: path.map(|_| scope.method().clone()),
-            path: path.map(|path| cut(path.as_bytes())),
+            method: ended.method().cloned(),
+            path: scope.path().map(|path| cut(path.as_bytes())),
             route: route.cloned(),
             client: scope.facts().client().cloned(),
             host: scope.host().map(cut),
             agent: scope.field(&USER_AGENT).map(cut),
             id: scope.facts().id().into(),
-            status: answer.status.map(|status| status.as_u16()),
-            bytes: end.bytes,
-            head: answer.head,
-            total,
-            error: answer.error,
-            how: match &end.how {
-                Ending::Whole | Ending::Failed(_) => None,
-                Ending::ClientGone | Ending::ClientReset(_) => Some("client-gone"),
-                Ending::ClientSlow => Some("client-slow"),
-            },
-            failed: answer.failed(end),
+            status: ended.status.map(|status| status.as_u16()),
+            bytes: ended.end.bytes,
+            head: ended.head,
+            total: ended.total,
+            error: ended.error_type(),
+            client_end: ended.end.how.unfinished().filter(|reason| *reason != Unfinished::Failed),
+            failed: ended.failed(),
             time: SystemTime::now(),
         }
     }
@@ -128,7 +117,7 @@ impl Finished {
             attributes.text("network.protocol.version", client.protocol().strip_prefix("HTTP/"));
         }
         let error = self.error.map(|error| error.to_string());
-        attributes.text("error.type", self.how.or(error.as_deref()));
+        attributes.text("error.type", self.client_end.map(Unfinished::name).or(error.as_deref()));
         // The parent is elsewhere, where there is one.
         let flags = if trace.parent().is_some() { 0x300 } else { 0x100 };
         Span {
