@@ -27,7 +27,7 @@ pub use crate::observe::log::Log;
 const OFTEN: Duration = Duration::from_secs(1);
 
 impl Spec for Log {
-    type Ready = Observe;
+    type Ready = ObserveConfig;
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new("log", "What to log, and how."));
 
@@ -35,32 +35,43 @@ impl Spec for Log {
         Some(spec::defaults())
     }
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Observe>> {
-        let history = cx.history.clone().filter(|_| cx.observed);
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<ObserveConfig>> {
         let access = match &self.access {
             AccessSpec::Off => None,
             AccessSpec::On(access) => Some(Arc::new(access.compile(self.format.word(), cx)?)),
         };
-        let observe = Observe::new(cx.metrics.clone(), history, access, cx.observed, None);
-        Some(Arc::new(Observe { traces: cx.traces.clone(), ..observe }))
+        Some(Arc::new(ObserveConfig {
+            metrics: cx.metrics.clone(),
+            history: cx.history.clone().filter(|_| cx.observed),
+            access,
+            traces: cx.traces.clone(),
+            observed: cx.observed,
+        }))
     }
 
-    fn around(ready: &Arc<Observe>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        let history = ready.history.as_ref().map(|(history, _)| history.clone());
-        let (metrics, access) = (ready.metrics.clone(), ready.access.clone());
-        let observe = Observe::new(metrics, history, access, ready.observed, at.route.cloned());
-        Some(Arc::new(Observe { traces: ready.traces.clone(), ..observe }))
+    fn around(ready: &Arc<ObserveConfig>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        Some(Arc::new(Observe::new(ready, at.route)))
     }
 }
 
-/// Observes the requests of an endpoint.
-pub struct Observe {
+/// Where requests are reported, whichever endpoint serves them.
+pub struct ObserveConfig {
     metrics: Arc<Metrics>,
-    /// The history, and the number of the route there; `None` if operators cannot look at it.
-    history: Option<(Arc<History>, RouteNumber)>,
+    /// The history; `None` if operators cannot look at it.
+    history: Option<Arc<History>>,
     access: Option<Arc<Access>>,
     traces: Option<Arc<Traces>>,
     /// Whether operators can look at requests.
+    observed: bool,
+}
+
+/// Observes the requests of an endpoint.
+struct Observe {
+    metrics: Arc<Metrics>,
+    /// The history, and the number of the route there.
+    history: Option<(Arc<History>, RouteNumber)>,
+    access: Option<Arc<Access>>,
+    traces: Option<Arc<Traces>>,
     observed: bool,
     requests: Arc<RouteCounters>,
     route: Option<Arc<str>>,
@@ -69,19 +80,19 @@ pub struct Observe {
 }
 
 impl Observe {
-    fn new(
-        metrics: Arc<Metrics>,
-        history: Option<Arc<History>>,
-        access: Option<Arc<Access>>,
-        observed: bool,
-        route: Option<Arc<str>>,
-    ) -> Self {
-        let history = history.map(|history| {
-            let number = history.route(route.as_ref());
-            (history, number)
-        });
-        let requests = metrics.route(route.as_deref());
-        Observe { metrics, history, access, traces: None, observed, requests, route, limiters: Mutex::default() }
+    /// For the requests of this route; `None` for those that no endpoint serves.
+    fn new(config: &ObserveConfig, route: Option<&Arc<str>>) -> Self {
+        let ObserveConfig { metrics, history, access, traces, observed } = config;
+        Observe {
+            metrics: metrics.clone(),
+            history: history.as_ref().map(|history| (history.clone(), history.route(route))),
+            access: access.clone(),
+            traces: traces.clone(),
+            observed: *observed,
+            requests: metrics.route(route.map(|route| &**route)),
+            route: route.cloned(),
+            limiters: Mutex::default(),
+        }
     }
 
     /// Counts a request that has ended.
