@@ -51,10 +51,9 @@ use crate::http::response;
 use crate::http::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::http::upgrade::Allowed;
 use crate::layer::stack::{LayerPass, Stack};
-use crate::layer::{self, LayerPosition, PathParams, Paths, Rest, Verdict};
+use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Rest, Verdict};
 use crate::layers::Shared;
 use crate::listeners::spec::{Listening, check_folder};
-use crate::net::cidr::Ipv6Prefix;
 use crate::server::{BodyPace, ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
 use crate::shared::persistent::Lasting;
 use crate::shared::redis_tier::{self, Store};
@@ -71,13 +70,11 @@ pub struct Gateway {
     unserved: Arc<Stack>,
     listening: Vec<Listening>,
     trust: Trust,
-    /// How many bits of an IPv6 address count as one client.
-    ipv6_prefix: Ipv6Prefix,
     /// Whether any layer, log or page needs a record of each request.
     records: bool,
     traces: Option<Arc<Traces>>,
     /// By name, also those that lead to others.
-    upstreams: IndexMap<String, Arc<Upstream>>,
+    upstreams: Arc<IndexMap<String, Arc<Upstream>>>,
     /// The upstreams that have servers.
     called: IndexMap<String, Arc<Upstream>>,
     databases: IndexMap<String, Arc<Database>>,
@@ -257,18 +254,18 @@ impl Gateway {
         if anonymous {
             upstream_check::check_claims(document, &upstreams, problems);
         }
-        let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
-        (cx.resolver, cx.store) = (resolver.clone(), store.as_ref().map(|store| store.state.clone()));
-        cx.upstreams = ByName::new(&upstreams, broken.upstreams);
-        (cx.carry, cx.root) = (carry.clone(), carry.clone());
-        cx.cache = Some(given.lasting.cache.clone());
-        cx.analytics = Some(given.lasting.analytics.clone());
-        cx.journals = given.lasting.journals.clone();
-        cx.ipv6_prefix = ipv6_prefix;
-        cx.history = Some(given.lasting.history.clone());
-        cx.traces = traces.clone();
+        let upstreams = Arc::new(upstreams);
+        let services = CompileServices {
+            resolver: resolver.clone(),
+            upstreams: ByName::new(&upstreams, broken.upstreams),
+            store: store.as_ref().map(|store| store.state.clone()),
+            traces: traces.clone(),
+            ipv6_prefix,
+            observed: document.admin.is_some(),
+            ..CompileServices::new(given.files, given.paths, given.lasting)
+        };
+        let mut cx = layer::Compile::at("", &services, problems);
         cx.works.extend(store.iter().map(|store| store.work.clone()));
-        cx.observed = document.admin.is_some();
         cx.anonymous = anonymous;
         let layers = document.layers.compile(&mut cx);
         let works = cx.works;
@@ -279,11 +276,10 @@ impl Gateway {
             unserved: unserved.clone(),
             listening: listening.unwrap_or_default(),
             trust: trusted(document),
-            ipv6_prefix,
             records: document.admin.is_some() || unserved.watches(),
             traces,
             called: called(&upstreams),
-            upstreams,
+            upstreams: upstreams.clone(),
             databases,
             lasting: given.lasting.clone(),
             works: Mutex::new(works),
@@ -298,16 +294,10 @@ impl Gateway {
         let document_place =
             PlaceOfLayers { group: None, written: document.layers.written(), locked: &document.locked, placed: true };
         let places = vec![document_place.clone()];
-        let outside = GroupContext { layers, hosts: Vec::new(), unserved, authenticates, places };
-        sound &= gateway.add_all(&plain(&document.endpoints), &outside, broken, given, problems).is_some();
+        let outside = GroupContext { services: &services, layers, hosts: Vec::new(), unserved, authenticates, places };
+        sound &= gateway.add_all(&plain(&document.endpoints), &outside, broken, problems).is_some();
         for (name, (_, group)) in document.groups.iter().flatten() {
-            let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
-            (cx.resolver, cx.store) = (gateway.resolver.clone(), gateway.shared_store());
-            (cx.carry, cx.root) = (carry.clone(), carry.clone());
-            cx.upstreams = ByName::new(&gateway.upstreams, broken.upstreams);
-            cx.ipv6_prefix = gateway.ipv6_prefix;
-            (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
-            cx.place = name;
+            let mut cx = layer::Compile::at(name, &services, problems);
             cx.anonymous = !group.authenticates(authenticates);
             let layers = outside.layers.within(&group.layers, &mut cx);
             gateway.keep(cx.works);
@@ -323,11 +313,11 @@ impl Gateway {
             let authenticates = group.layers.authenticates().unwrap_or(authenticates);
             let place =
                 PlaceOfLayers { group: Some(name), written: group.layers.written(), locked: &group.locked, placed };
-            let scenery =
-                GroupContext { layers, hosts, unserved, authenticates, places: vec![document_place.clone(), place] };
+            let places = vec![document_place.clone(), place];
+            let scenery = GroupContext { services: &services, layers, hosts, unserved, authenticates, places };
             let (placed, whole) = gateway.place(name, group, &scenery, problems);
             sound &= whole.is_some();
-            sound &= gateway.add_all(&placed, &scenery, broken, given, problems).is_some();
+            sound &= gateway.add_all(&placed, &scenery, broken, problems).is_some();
         }
         gateway.table.fill(std::mem::take(&mut gateway.ways).into_iter());
         for database in gateway.databases.values() {
@@ -362,7 +352,6 @@ impl Gateway {
         placed: &[Placed<'_>],
         scenery: &GroupContext<'_>,
         broken: Broken<'_>,
-        given: CompileEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
         // An endpoint has one set of layers, however many versions serve it: all versions share its limits.
@@ -374,15 +363,8 @@ impl Gateway {
             let known = route.as_ref().unwrap_or_else(|readable| readable);
             let name = scenery.name(placed, known);
             let own = layers.entry(placed.spec).or_insert_with(|| {
-                let mut cx = layer::Compile::new(problems, given.files, given.paths, &given.lasting.metrics);
-                (cx.resolver, cx.store) = (self.resolver.clone(), self.shared_store());
-                cx.root = Carry::over(&self.lasting.carried);
-                cx.carry = cx.root.clone();
-                cx.upstreams = ByName::new(&self.upstreams, broken.upstreams);
-                cx.ipv6_prefix = self.ipv6_prefix;
-                (cx.cache, cx.history) = (Some(given.lasting.cache.clone()), Some(given.lasting.history.clone()));
+                let mut cx = layer::Compile::at(&name, scenery.services, problems);
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
-                cx.place = &name;
                 cx.anonymous = !placed.spec.layers.authenticates().unwrap_or(scenery.authenticates);
                 let own = scenery.layers.within(&placed.spec.layers, &mut cx);
                 self.keep(cx.works);
@@ -495,10 +477,6 @@ impl Gateway {
     /// Keeps background work until `take_works` hands it out.
     fn keep(&mut self, works: Vec<Arc<Work>>) {
         self.works.get_mut().unwrap_or_else(PoisonError::into_inner).extend(works);
-    }
-
-    fn shared_store(&self) -> Option<Arc<Store>> {
-        self.store.as_ref().map(|store| store.state.clone())
     }
 
     /// The site of a host; made if it is new.
@@ -914,6 +892,7 @@ fn another_answers(site: Option<&HostRoutes>, scope: &Scope, serves: &Arc<Endpoi
 
 /// The layers and hosts that the endpoints of one group share.
 struct GroupContext<'a> {
+    services: &'a CompileServices<'a>,
     layers: Shared,
     hosts: Vec<HostPattern>,
     /// The layers around requests for these hosts that no endpoint serves.

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crocodile_pear::unstable::cache::{self, Dependence};
+use crocodile_pear::unstable::cache::Dependence;
 use crocodile_pear::unstable::config::carried_state::Carry;
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::{Problems, Span};
@@ -26,11 +26,9 @@ use crate::http::version::{Adapting, Versioned};
 use crate::net::cidr::Ipv6Prefix;
 use crate::runtime::tasks::Work;
 use crate::runtime::watched_file::Watched;
+use crate::shared::persistent::Lasting;
 use crate::shared::redis_tier::Store;
-use crate::telemetry::analytics::Analytics;
-use crate::telemetry::line_writer::Journals;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::recent::History;
 use crate::telemetry::request_end::RequestEnd;
 use crate::telemetry::traces::Traces;
 
@@ -152,50 +150,48 @@ pub enum Passage<'a> {
     Wait(BoxFuture<'a, ()>),
 }
 
-/// The context of a layer while it is compiled.
-pub struct Compile<'a> {
-    /// Collects problems.
-    pub problems: &'a mut Problems,
-    /// The path parameters of the endpoint; `None` at the document, which is for all of them.
-    pub params: Option<PathParams<'a>>,
+/// The things that all layers of a configuration are compiled with, wherever they are written.
+pub struct CompileServices<'a> {
     /// Reads the files that the document names.
     pub files: Files<'a>,
     /// Gives the path of a file that the document names.
     pub paths: Paths<'a>,
-    /// The metrics.
-    pub metrics: &'a Arc<Metrics>,
-    /// The recent history of requests.
-    pub(crate) history: Option<Arc<History>>,
+    /// State that outlives a configuration: metrics, history, caches, destinations of log lines.
+    pub lasting: &'a Lasting,
+    /// The state that parts of the configuration share and take over from the configuration before.
+    pub root: Carry,
     /// The DNS resolver of the document; `None` for the system's.
     pub resolver: Option<Resolver>,
-    /// Background work while the gateway serves.
-    pub works: Vec<Arc<Work>>,
-    /// The state that the part takes over from the configuration before.
-    pub carry: Carry,
-    /// The same for all parts together: what several of them have in common.
-    pub root: Carry,
     /// The upstreams that a layer may call.
     pub upstreams: ByName<'a, Upstream>,
     /// The store that several gateways share.
     pub store: Option<Arc<Store>>,
-    /// The store of the caches.
-    pub cache: Option<Arc<cache::Store>>,
-    /// Counts for operators, by minute, hour and day.
-    pub analytics: Option<Arc<Analytics>>,
-    /// Where the layer is written: the name of the endpoint or the group; empty at the document.
-    pub place: &'a str,
-    /// How many bits of an IPv6 address count as one client.
-    pub ipv6_prefix: Ipv6Prefix,
-    /// Whether an expression uses `$route`.
-    pub names_route: bool,
-    /// Whether nothing authenticates clients here: `$claims` is always null.
-    pub anonymous: bool,
-    /// Whether operators can look at requests: `admin` is configured.
-    pub observed: bool,
-    /// The destinations of log lines.
-    pub journals: Arc<Journals>,
     /// The exporter of spans.
     pub traces: Option<Arc<Traces>>,
+    /// How many bits of an IPv6 address count as one client.
+    pub ipv6_prefix: Ipv6Prefix,
+    /// Whether operators can look at requests: `admin` is configured.
+    pub observed: bool,
+}
+
+/// The context of a layer while it is compiled at one place.
+pub struct Compile<'a> {
+    /// The services that all layers share.
+    pub services: &'a CompileServices<'a>,
+    /// Collects problems.
+    pub problems: &'a mut Problems,
+    /// Where the layer is written: the name of the endpoint or the group; empty at the document.
+    pub place: &'a str,
+    /// The path parameters of the endpoint; `None` outside of endpoints.
+    pub params: Option<PathParams<'a>>,
+    /// Whether nothing authenticates clients here: `$claims` is always null.
+    pub anonymous: bool,
+    /// The state that the part takes over from the configuration before.
+    pub carry: Carry,
+    /// Background work while the gateway serves.
+    pub works: Vec<Arc<Work>>,
+    /// Whether an expression uses `$route`.
+    pub names_route: bool,
 }
 
 /// Gives the path of a file that the document names.
@@ -210,39 +206,39 @@ pub struct PathParams<'a> {
     pub rest: Option<&'a str>,
 }
 
-impl<'a> Compile<'a> {
-    /// Compiles at the top of the document.
-    pub fn new(problems: &'a mut Problems, files: Files<'a>, paths: Paths<'a>, metrics: &'a Arc<Metrics>) -> Self {
-        let (params, resolver, works, store, cache) = (None, None, Vec::new(), None, None);
-        let (analytics, history, place, names_route, observed, journals) =
-            (None, None, "", false, false, Arc::default());
-        Compile {
-            problems,
-            params,
+impl<'a> CompileServices<'a> {
+    /// The services of a configuration that has nothing but layers.
+    pub fn new(files: Files<'a>, paths: Paths<'a>, lasting: &'a Lasting) -> Self {
+        CompileServices {
             files,
             paths,
-            metrics,
-            resolver,
+            lasting,
+            root: Carry::over(&lasting.carried),
+            resolver: None,
             upstreams: ByName::default(),
-            works,
-            carry: Carry::default(),
-            root: Carry::default(),
-            store,
-            cache,
-            analytics,
-            history,
-            place,
-            ipv6_prefix: Ipv6Prefix::default(),
-            names_route,
-            anonymous: false,
-            observed,
-            journals,
+            store: None,
             traces: None,
+            ipv6_prefix: Ipv6Prefix::default(),
+            observed: false,
         }
     }
 }
 
+impl<'a> Compile<'a> {
+    /// Compiles at this place.
+    pub fn at(place: &'a str, services: &'a CompileServices<'a>, problems: &'a mut Problems) -> Self {
+        let carry = services.root.clone();
+        let (params, works) = (None, Vec::new());
+        Compile { services, problems, place, params, anonymous: false, carry, works, names_route: false }
+    }
+}
+
 impl Compile<'_> {
+    /// The metrics.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.services.lasting.metrics.clone()
+    }
+
     /// Reads a file and watches it while the gateway serves. A change takes effect without a reload; a version that
     /// `parse` refuses is ignored.
     pub fn watch<T: Send + Sync + 'static>(
@@ -250,7 +246,7 @@ impl Compile<'_> {
         written: &Located<String>,
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
     ) -> Option<Arc<Watched<T>>> {
-        let bytes = match (self.files)(written) {
+        let bytes = match (self.services.files)(written) {
             Ok(bytes) => bytes,
             Err(reason) => {
                 let remedy = "name a file that is there; its path is relative to the configuration";
@@ -261,14 +257,14 @@ impl Compile<'_> {
             Ok(first) => first,
             Err(reason) => return self.problems.error(written.span, format!("cannot use `{written}`: {reason}"), ""),
         };
-        let (watched, task) = Watched::new(written, (self.paths)(written), first, parse);
+        let (watched, task) = Watched::new(written, (self.services.paths)(written), first, parse);
         self.works.push(Arc::new(Work::new(task)));
         Some(watched)
     }
 
     /// The environment of a service that is called by URL.
     pub fn given<'b>(&self, files: Files<'b>) -> UpstreamEnvironment<'b> {
-        UpstreamEnvironment { files, resolver: self.resolver.clone(), cache: None, carry: self.carry.clone() }
+        UpstreamEnvironment { files, resolver: self.services.resolver.clone(), cache: None, carry: self.carry.clone() }
     }
 
     /// Compiles a part, whose state is its own.
@@ -309,7 +305,7 @@ impl Compile<'_> {
 
     /// The upstream of this name.
     pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
-        let known = Known { upstreams: self.upstreams, ..Known::default() };
+        let known = Known { upstreams: self.services.upstreams, ..Known::default() };
         step::Compile::new(known, name.span, self.problems).upstream(name)
     }
 

@@ -18,15 +18,17 @@ use crocodile_pear::unstable::config::spec::{Decode, Node};
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear_gateway::layer::stack::{LayerPass, Stack};
-use layer::{Compile, LayerPosition, Spec};
+use crocodile_pear_gateway::shared::persistent::Lasting;
+use layer::{Compile, CompileServices, LayerPosition, Spec};
 use maintenance::Maintenance;
 
 #[tokio::test]
 async fn the_layer_does_what_contributing_says() {
     let mut problems = Problems::default();
     let written = Maintenance::decode(&Node::from_json(&"10m".into()), &mut problems).unwrap();
-    let (files, paths, metrics) = (|_: &_| Err(String::new()), |_: &_| Default::default(), Arc::default());
-    let mut cx = Compile::new(&mut problems, &files, &paths, &metrics);
+    let (files, paths, lasting) = (|_: &_| Err(String::new()), |_: &_| Default::default(), Lasting::default());
+    let services = CompileServices::new(&files, &paths, &lasting);
+    let mut cx = Compile::at("", &services, &mut problems);
     let ready = written.compile(&mut cx).unwrap();
     let mut stack = Stack::default();
     let around = LayerPosition::nothing();

@@ -62,7 +62,7 @@ pub enum Key {
 impl By {
     /// Compiles what is written, for a limit.
     pub fn compile(written: Option<&Expression>, cx: &mut Compile<'_>) -> Option<Self> {
-        Self::exact(written, cx).map(|by| By { prefix: Some(cx.ipv6_prefix), ..by })
+        Self::exact(written, cx).map(|by| By { prefix: Some(cx.services.ipv6_prefix), ..by })
     }
 
     /// The same for what is only noted: each IPv6 address stands for itself.

@@ -55,8 +55,7 @@ impl Spec for Addresses {
             list.as_ref().map(|list| list.value.iter().map(|network| network.value).collect::<Vec<_>>())
         };
         let (allow, deny) = (networks(&self.allow), networks(&self.deny).unwrap_or_default());
-        (allow.is_some() || !deny.is_empty())
-            .then(|| Arc::new(AddressFilter { allow, deny, metrics: cx.metrics.clone() }))
+        (allow.is_some() || !deny.is_empty()).then(|| Arc::new(AddressFilter { allow, deny, metrics: cx.metrics() }))
     }
 
     fn around(ready: &Arc<AddressFilter>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {

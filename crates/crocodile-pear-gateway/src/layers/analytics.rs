@@ -64,8 +64,8 @@ impl Spec for Analytics {
             let remedy = "write at least `1 MiB`; `64 MiB` is the default";
             return cx.problems.error(self.size.span, "`size` is too small to keep a day", remedy);
         }
-        let (by, analytics) = (by?, cx.analytics.clone()?);
-        let folder = (cx.paths)(&self.folder);
+        let (by, analytics) = (by?, cx.services.lasting.analytics.clone());
+        let folder = (cx.services.paths)(&self.folder);
         let keeping = analytics.keep(Settings { folder, size: self.size.value.0, top: self.top.get() });
         cx.works.push(Arc::new(Work::new(keeping)));
         Some(Arc::new(Counting { analytics, by, route: 0 }))

@@ -81,13 +81,13 @@ impl Spec for Authenticate {
         // Compiles all methods before returning an error, so that every problem is found.
         let methods: Vec<_> = self.0.iter().map(|spec| cx.within(spec.mark, |cx| spec.compile(cx))).collect();
         let methods: Vec<Box<dyn Method>> = methods.into_iter().collect::<Option<_>>()?;
-        let counters = self.0.iter().map(|spec| cx.metrics.authentications(spec.name())).collect();
+        let counters = self.0.iter().map(|spec| cx.metrics().authentications(spec.name())).collect();
         if methods.is_empty() {
             return None;
         }
         let mut credentials = Credentials::default();
         methods.iter().for_each(|method| method.places(&mut credentials));
-        let missing = cx.metrics.authentications("none");
+        let missing = cx.metrics().authentications("none");
         Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
     }
 

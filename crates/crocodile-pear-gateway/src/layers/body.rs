@@ -45,7 +45,7 @@ impl Spec for MaxBody {
     }
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<BodyBound>> {
-        Some(Arc::new(BodyBound { most: self.0.as_ref().map(|size| size.bytes() as u64), metrics: cx.metrics.clone() }))
+        Some(Arc::new(BodyBound { most: self.0.as_ref().map(|size| size.bytes() as u64), metrics: cx.metrics() }))
     }
 
     fn around(ready: &Arc<BodyBound>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {

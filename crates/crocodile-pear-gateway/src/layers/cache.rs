@@ -61,7 +61,7 @@ impl Spec for Caching {
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Caches>> {
         let written = self.spec.on()?;
-        let store = cx.cache.clone()?;
+        let store = cx.services.lasting.cache.clone();
         let rules = written.rules(cx.problems);
         let key = written.key.as_ref().map_or(Some(None), |key| cx.filter(key, &[]).map(Some));
         let by = written.private.as_ref().map_or(Some(None), |private| cx.filter(&private.by, &[]).map(Some));

@@ -103,7 +103,7 @@ impl Spec for Cors {
                 expose,
                 max_age: self.max_age.map(|age| age.as_secs().into()),
                 private_network: self.private_network,
-                metrics: cx.metrics.clone(),
+                metrics: cx.metrics(),
             })
         })
     }

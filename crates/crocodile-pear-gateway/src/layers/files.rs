@@ -61,7 +61,7 @@ impl Spec for Files {
     const AT_ENDPOINT: Option<Field> = Some(Field::new("files", "Serves the files of a folder."));
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<ReadyFiles>> {
-        let root = (cx.paths)(&self.folder);
+        let root = (cx.services.paths)(&self.folder);
         let meta = std::fs::metadata(&root);
         if let Err(error) = &meta {
             let message = format!("cannot read `{}`: {error}", self.folder);

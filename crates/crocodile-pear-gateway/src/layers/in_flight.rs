@@ -53,7 +53,7 @@ impl Spec for InFlight {
         let written = self.by.as_ref().map(|by| by.0.as_str());
         let slots = cx.carry.part(("in_flight", cx.place, written)).state(Slots::new);
         let most = self.limit.get();
-        Some(Arc::new(Limit { by, missing: self.missing, most, slots, metrics: cx.metrics.clone() }))
+        Some(Arc::new(Limit { by, missing: self.missing, most, slots, metrics: cx.metrics() }))
     }
 
     fn around(ready: &Arc<Limit>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {

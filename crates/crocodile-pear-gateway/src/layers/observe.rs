@@ -41,11 +41,11 @@ impl Spec for Log {
             AccessSpec::On(access) => Some(Arc::new(access.compile(self.format.word(), cx)?)),
         };
         Some(Arc::new(ObserveConfig {
-            metrics: cx.metrics.clone(),
-            history: cx.history.clone().filter(|_| cx.observed),
+            metrics: cx.metrics(),
+            history: cx.services.observed.then(|| cx.services.lasting.history.clone()),
             access,
-            traces: cx.traces.clone(),
-            observed: cx.observed,
+            traces: cx.services.traces.clone(),
+            observed: cx.services.observed,
         }))
     }
 

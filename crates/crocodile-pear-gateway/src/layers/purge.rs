@@ -46,7 +46,12 @@ impl Spec for PurgeSpec {
             return cx.problems.error(self.from.span, "this list has no network", remedy);
         }
         let from = self.from.value.iter().map(|network| network.value).collect();
-        Some(Arc::new(Purger { from, mode: self.mode.mode(), cache: cx.cache.clone()?, metrics: cx.metrics.clone() }))
+        Some(Arc::new(Purger {
+            from,
+            mode: self.mode.mode(),
+            cache: cx.services.lasting.cache.clone(),
+            metrics: cx.metrics(),
+        }))
     }
 
     fn around(ready: &Arc<Purger>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {

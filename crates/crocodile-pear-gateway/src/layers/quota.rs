@@ -80,7 +80,7 @@ impl Spec for Quotas {
             limits.extend(quota.ready(several, &mut names, cx));
         }
         let place = ("quota", LimitPlace::Quota);
-        (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.store.clone(), cx.metrics.clone())))
+        (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.services.store.clone(), cx.metrics())))
     }
 
     fn around(ready: &Arc<Limits>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {

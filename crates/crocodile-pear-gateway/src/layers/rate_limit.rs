@@ -84,7 +84,7 @@ impl Spec for RateLimits {
         }
         let limits = |limits: Vec<Limit>, place| {
             let place = ("rate_limit", place);
-            (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.store.clone(), cx.metrics.clone())))
+            (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.services.store.clone(), cx.metrics())))
         };
         Some(Arc::new(Limiters { early: limits(early, LimitPlace::Client), late: limits(late, LimitPlace::Claims) }))
     }

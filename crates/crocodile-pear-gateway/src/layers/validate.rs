@@ -67,7 +67,7 @@ impl Spec for Validate {
         }
         let body = self.body.as_ref().and_then(|schema| schema.compile(cx));
         let nothing = parts.is_empty() && body.is_none();
-        let (schemas, metrics) = (Arc::new(Schemas { parts, body }), cx.metrics.clone());
+        let (schemas, metrics) = (Arc::new(Schemas { parts, body }), cx.metrics());
         (!nothing).then(|| Arc::new(Validation { schemas, max_body: 0, metrics }))
     }
 

@@ -33,7 +33,7 @@ impl Spec for Version {
     }
 
     fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Counting>> {
-        Some(Arc::new(Counting(cx.metrics.clone())))
+        Some(Arc::new(Counting(cx.metrics())))
     }
 
     fn around(ready: &Arc<Counting>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {

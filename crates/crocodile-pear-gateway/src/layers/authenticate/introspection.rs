@@ -57,7 +57,7 @@ spec! {
 
 impl Introspection {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
-        let reading = Reading::new(cx.files);
+        let reading = Reading::new(cx.services.files);
         let files = |written: &_| reading.read(written);
         let given = cx.given(&files);
         let (carry, resolver) = (given.carry.clone(), given.resolver.as_ref().map(Resolver::mark));

@@ -127,16 +127,21 @@ impl Jwt {
             }
             return cx.watch(&self.keys, KeySet::parse).map(KeySource::File);
         }
-        let reading = Reading::new(cx.files);
+        let reading = Reading::new(cx.services.files);
         let files = |written: &_| reading.read(written);
-        let given = UpstreamEnvironment { carry: cx.root.clone(), ..cx.given(&files) };
+        let given = UpstreamEnvironment { carry: cx.services.root.clone(), ..cx.given(&files) };
         let remote = Remote::compile("keys", &self.keys, self.tls.as_deref(), FETCH, &given, cx.problems)?;
         warn_of_clear(&self.keys, "the issuer's keys come", cx.problems);
         // Several endpoints may name the same issuer.
         let tls = self.tls.as_ref().map(|tls| tls.mark);
-        let issuer =
-            (&self.keys.value, tls, reading.mark(), cx.resolver.as_ref().map(Resolver::mark), self.refresh.value);
-        let issuer = cx.root.part(issuer).state(|| {
+        let issuer = (
+            &self.keys.value,
+            tls,
+            reading.mark(),
+            cx.services.resolver.as_ref().map(Resolver::mark),
+            self.refresh.value,
+        );
+        let issuer = cx.services.root.part(issuer).state(|| {
             let issuer = Arc::new(Issuer::new(&self.issuer.value, remote));
             Worked::new(issuer.clone(), Box::pin(issuer.run(self.refresh.value)))
         });

@@ -111,7 +111,7 @@ impl Retrieve for LocalFiles {
 
 impl LocalFiles {
     fn read(&self, file: &Located<String>, cx: &mut Compile<'_>) -> Option<Json> {
-        let bytes = match (cx.files)(file) {
+        let bytes = match (cx.services.files)(file) {
             Ok(bytes) => bytes,
             Err(reason) => {
                 let remedy = "name a file that is there; its path is relative to the configuration";

@@ -40,7 +40,14 @@ impl AccessLogSpec {
             None => None,
         };
         let (format, to) = (format?, to?);
-        Some(Access { format, journal: cx.journals.journal(&to), when, sample, user, query: self.query })
+        Some(Access {
+            format,
+            journal: cx.services.lasting.journals.journal(&to),
+            when,
+            sample,
+            user,
+            query: self.query,
+        })
     }
 }
 
@@ -121,7 +128,7 @@ fn file(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Destination> 
         };
         return cx.problems.error(written.span, format!("the access log cannot be written to `{text}`"), remedy);
     }
-    let path = (cx.paths)(written);
+    let path = (cx.services.paths)(written);
     if path.is_dir() {
         let remedy = format!("name a file in it: `{}/access.log`", text.trim_end_matches('/'));
         return cx.problems.error(written.span, format!("`{text}` is a folder"), remedy);
