@@ -51,6 +51,7 @@ use crate::http::response;
 use crate::http::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
 use crate::http::upgrade::Allowed;
 use crate::layer::stack::{LayerPass, Stack};
+use crate::layer::unshared::Unshared;
 use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Rest, Verdict};
 use crate::layers::Shared;
 use crate::listeners::spec::{Listening, check_folder};
@@ -651,7 +652,7 @@ impl Gateway {
         gateway: impl Deref<Target = Arc<Gateway>> + Send,
         request: ClientRequest,
     ) -> impl Future<Output = Reply> + Send {
-        // Made before the future, which would otherwise hold the whole request until its end. Shared at once, because
+        // Made before the future, which would otherwise hold the whole request until its end. On the heap at once, because
         // it is large and passed on often.
         let mut client = request.connection.client(request.version);
         let redirect = request.connection.entry.redirect.clone();
@@ -677,7 +678,7 @@ impl Gateway {
         request.patience.map(|patience| scope.extensions_mut().insert(patience));
         let ClientRequest { interim, upgrade, trailers, expects, .. } = request;
         scope.set_passage(Passage { interim, upgrade: None, trailers, expects });
-        let mut scope = Arc::new(scope);
+        let mut scope = Unshared::new(scope);
         async move {
             // Before any check that could refuse the request: a certificate authority has no credentials, and may use
             // any address.
@@ -699,7 +700,7 @@ impl Gateway {
                 Ok(FoundRoute::Endpoint(RouteTarget { endpoint, .. }, params))
                     if !another_answers(site, &scope, endpoint) =>
                 {
-                    let own = alone(&mut scope);
+                    let own: &mut Scope = &mut scope;
                     own.set_params(params);
                     endpoint.pass(own, upgrade);
                     endpoint.serve(scope).await
@@ -711,16 +712,15 @@ impl Gateway {
     }
 
     /// Sends an answer that the gateway made itself.
-    async fn leave(&self, scope: Arc<Scope>, response: Response<Body>) -> Reply {
-        let mut visit = LayerPass::new(&self.unserved, scope);
-        let response = visit.enter().await.unwrap_or(response);
-        visit.leave(response).await
+    async fn leave(&self, scope: Unshared<Scope>, response: Response<Body>) -> Reply {
+        let (pass, refused) = LayerPass::enter(&self.unserved, scope).await;
+        pass.leave(refused.unwrap_or(response)).await
     }
 
     /// Answers a request that no endpoint serves.
     async fn turn_away(
         &self,
-        scope: Arc<Scope>,
+        scope: Unshared<Scope>,
         site: Option<&HostRoutes>,
         found: Result<FoundRoute<'_, RouteTarget>, Error>,
     ) -> Reply {
@@ -728,26 +728,26 @@ impl Gateway {
         let asked = site.and_then(|site| site.asked_about(&scope, &found).or_else(|| site.purged(&scope)));
         let open = site.filter(|site| site.is_open(&scope, &found)).map(|_| Arc::new(unserved.without(&FOR_KNOWN)));
         let unserved = open.as_ref().unwrap_or(unserved);
-        let mut visit = LayerPass::new(asked.map_or(unserved, |endpoint| &endpoint.layers), scope);
-        let refused = site
-            .filter(|_| matches!(found, Ok(FoundRoute::Nothing)))
-            .and_then(|site| site.other_version(visit.scope()));
-        let response = match (visit.enter().await.or(refused), found) {
+        let other =
+            site.filter(|_| matches!(found, Ok(FoundRoute::Nothing))).and_then(|site| site.other_version(&scope));
+        let layers = asked.map_or(unserved, |endpoint| &endpoint.layers);
+        let (pass, refused) = LayerPass::enter(layers, scope).await;
+        let response = match (refused.or(other), found) {
             (Some(response), _) => response,
-            (None, Ok(FoundRoute::Methods(methods))) => response::other_method(visit.scope().method(), &methods),
+            (None, Ok(FoundRoute::Methods(methods))) => response::other_method(pass.scope().method(), &methods),
             (None, Ok(_)) if site.is_none() => response::other_host(),
             (None, Ok(_)) => response::not_found(),
             (None, Err(error)) => response::fail(&error),
         };
-        visit.leave(response).await
+        pass.leave(response).await
     }
 
     /// Redirects a request to `https`. The request passes no layer on its way in, because layers could ask for
     /// credentials, and the client must not send those in clear text.
-    fn redirect(&self, scope: Arc<Scope>, redirect: &Redirect) -> Reply {
+    fn redirect(&self, scope: Unshared<Scope>, redirect: &Redirect) -> Reply {
         let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok());
         let target = redirect.location(host, scope.target());
-        LayerPass::new(&self.unserved, scope).refuse(|| response::redirect(target.as_deref()))
+        LayerPass::refuse(&self.unserved, scope, || response::redirect(target.as_deref()))
     }
 
     /// Answers a request that could not be read.
@@ -755,7 +755,7 @@ impl Gateway {
         let headers: HeaderMap = origin.map(|origin| (ORIGIN, origin)).into_iter().collect();
         let mut scope = Scope::new(Method::GET, None, headers, Body::empty());
         scope.facts_mut().set_client(connection.client(connection.version));
-        LayerPass::new(&self.unserved, Arc::new(scope)).refuse(|| response::refusal(&refusal))
+        LayerPass::refuse(&self.unserved, Unshared::new(scope), || response::refusal(&refusal))
     }
 }
 
@@ -940,8 +940,8 @@ impl Endpoint {
     }
 
     /// Serves a request: in through the layers, through the pipeline, and out again.
-    async fn serve(&self, mut scope: Arc<Scope>) -> Reply {
-        let own = alone(&mut scope);
+    async fn serve(&self, mut scope: Unshared<Scope>) -> Reply {
+        let own: &mut Scope = &mut scope;
         if let Some(route) = &self.named {
             own.facts_mut().set_route(route.clone());
         }
@@ -949,13 +949,12 @@ impl Endpoint {
         if !self.rest.plan.is_proxy() {
             own.call_as_get();
         }
-        let mut visit = LayerPass::new(&self.layers, scope);
+        let (pass, refused) = LayerPass::enter(&self.layers, scope).await;
         // Not in a tuple with it: a response is large.
-        let refused = visit.enter().await;
         let own = refused.is_none();
         let mut response = match refused {
             Some(response) => response,
-            None => self.run(visit.scope()).await,
+            None => self.run(pass.scope()).await,
         };
         // The refusal of a layer is not kept by anybody.
         if let Some(dependence) = &self.dependence
@@ -966,7 +965,7 @@ impl Endpoint {
         if self.stream == StreamSpec::On {
             response.extensions_mut().insert(NoMinimumRate);
         }
-        visit.leave(response).await
+        pass.leave(response).await
     }
 }
 
@@ -1073,11 +1072,6 @@ fn answer_itself(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<Bo
         return None;
     }
     loop_detection::check(scope.headers()).err().map(|error| response::fail(&error))
-}
-
-/// The scope of a request that is not shared yet.
-fn alone(scope: &mut Arc<Scope>) -> &mut Scope {
-    Arc::get_mut(scope).expect("nobody else has it before the pipeline runs")
 }
 
 /// The trusted proxies.

@@ -2,6 +2,7 @@
 
 pub(crate) mod limit_key;
 pub mod stack;
+pub mod unshared;
 pub(crate) mod usage_limits;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;

@@ -18,6 +18,7 @@ use crocodile_pear::unstable::config::spec::{Decode, Node};
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear_gateway::layer::stack::{LayerPass, Stack};
+use crocodile_pear_gateway::layer::unshared::Unshared;
 use crocodile_pear_gateway::shared::persistent::Lasting;
 use layer::{Compile, CompileServices, LayerPosition, Spec};
 use maintenance::Maintenance;
@@ -38,9 +39,8 @@ async fn the_layer_does_what_contributing_says() {
 
     let stack = Arc::new(stack);
     let scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
-    let mut visit = LayerPass::new(&stack, Arc::new(scope));
-    let response = visit.enter().await.unwrap();
-    let reply = visit.leave(response).await;
+    let (visit, response) = LayerPass::enter(&stack, Unshared::new(scope)).await;
+    let reply = visit.leave(response.unwrap()).await;
     assert_eq!(reply.response.status(), 503);
     assert!(reply.observer.is_none());
 }

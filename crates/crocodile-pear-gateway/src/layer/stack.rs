@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
 use tokio::time::Instant;
 
+use crate::layer::unshared::Unshared;
 use crate::layer::{Layer, Passage, Rest, Verdict};
 use crate::server::{End, Ending, Observer, Reply, grpc};
 use crate::telemetry::request_end::RequestEnd;
@@ -78,37 +79,30 @@ impl Stack {
     fn tell(&self, passed: usize, ended: &RequestEnd<'_>) {
         self.layers[..passed].iter().for_each(|(_, layer)| layer.ended(ended));
     }
+
+    /// Reports to the first `passed` layers that the client left before its answer.
+    fn give_up(&self, passed: usize, scope: &Scope) {
+        let end = End { bytes: 0, how: Ending::ClientGone };
+        let total = scope.timeline().elapsed();
+        let (status, failure, head) = (None, None, None);
+        self.tell(passed, &RequestEnd { scope, status, failure, head, total, end: &end });
+    }
 }
 
-/// A request on its way through the layers. If this is dropped before the answer leaves, the client has given up.
-pub struct LayerPass<'a> {
-    stack: &'a Arc<Stack>,
-    /// `None` once the answer has left.
-    scope: Option<Arc<Scope>>,
+/// A request on its way in. If this is dropped before the request is inside, the client has given up.
+struct Entering<'a> {
+    stack: &'a Stack,
+    scope: &'a mut Scope,
     /// How many layers let the request pass.
     passed: usize,
+    inside: bool,
 }
 
-/// Why the scope is present: it is only taken when the answer leaves, which ends the visit.
-const THERE: &str = "its answer has not left";
-
-impl<'a> LayerPass<'a> {
-    /// A request that has not reached the outermost layer yet.
-    pub fn new(stack: &'a Arc<Stack>, scope: Arc<Scope>) -> Self {
-        LayerPass { stack, scope: Some(scope), passed: 0 }
-    }
-
-    /// The request.
-    pub fn scope(&self) -> &Arc<Scope> {
-        self.scope.as_ref().expect(THERE)
-    }
-
-    /// Passes the request in through the layers. Returns the answer of the layer that stopped it, if any.
-    pub async fn enter(&mut self) -> Option<Response<Body>> {
+impl Entering<'_> {
+    /// Passes the request in. Returns the answer of the layer that stopped it, if any.
+    async fn pass(&mut self) -> Option<Response<Body>> {
         for (_, layer) in &self.stack.layers {
-            let scope = self.scope.as_mut().expect(THERE);
-            let scope = Arc::get_mut(scope).expect("nobody else has it before the pipeline runs");
-            let answer = match layer.request(scope) {
+            let answer = match layer.request(self.scope) {
                 Verdict::Pass => None,
                 Verdict::Answer(response) => Some(response),
                 Verdict::Wait(verdict) => verdict.await,
@@ -119,6 +113,46 @@ impl<'a> LayerPass<'a> {
             self.passed += 1;
         }
         None
+    }
+
+    /// The request is inside; the number of layers that let it pass.
+    fn end(mut self) -> usize {
+        self.inside = true;
+        self.passed
+    }
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        if !self.inside {
+            self.stack.give_up(self.passed, self.scope);
+        }
+    }
+}
+
+/// A request that is inside of the layers. If this is dropped before the answer leaves, the client has given up.
+pub struct LayerPass<'a> {
+    stack: &'a Arc<Stack>,
+    scope: Arc<Scope>,
+    /// How many layers let the request pass.
+    passed: usize,
+    /// Whether the answer has left.
+    left: bool,
+}
+
+impl<'a> LayerPass<'a> {
+    /// Passes a request in through the layers, which may change it, and shares it then. Returns the answer of the layer
+    /// that stopped it, if any.
+    pub async fn enter(stack: &'a Arc<Stack>, mut scope: Unshared<Scope>) -> (Self, Option<Response<Body>>) {
+        let mut entering = Entering { stack, scope: &mut scope, passed: 0, inside: false };
+        let answer = entering.pass().await;
+        let passed = entering.end();
+        (LayerPass { stack, scope: scope.share(), passed, left: false }, answer)
+    }
+
+    /// The request.
+    pub fn scope(&self) -> &Arc<Scope> {
+        &self.scope
     }
 
     /// Passes the answer out through the layers.
@@ -133,11 +167,11 @@ impl<'a> LayerPass<'a> {
 
     /// Passes out an answer, made by `make`, to a request that never came in. Layers that would have to wait are
     /// skipped.
-    pub fn refuse(mut self, make: impl Fn() -> Response<Body>) -> Reply {
+    pub fn refuse(stack: &'a Arc<Stack>, scope: Unshared<Scope>, make: impl Fn() -> Response<Body>) -> Reply {
+        let pass = LayerPass { stack, scope: scope.share(), passed: stack.layers.len(), left: false };
         let mut response = make();
-        self.passed = self.stack.layers.len();
-        for (_, layer) in self.stack.layers.iter().rev() {
-            let done = match layer.answer(&mut response, self.scope()) {
+        for (_, layer) in stack.layers.iter().rev() {
+            let done = match layer.answer(&mut response, pass.scope()) {
                 Passage::Done => true,
                 Passage::Wait(passage) => passage.now_or_never().is_some(),
             };
@@ -145,15 +179,16 @@ impl<'a> LayerPass<'a> {
                 response = make();
             }
         }
-        self.reply(response)
+        pass.reply(response)
     }
 
     fn reply(mut self, mut response: Response<Body>) -> Reply {
-        let scope = self.scope.take().expect(THERE);
+        self.left = true;
         // Logs and metrics use the HTTP status, not that of gRPC.
         let status = response.status();
-        if !status.is_success() && scope.facts().client().is_some_and(|client| client.version == Version::HTTP_2) {
-            refuse_call(&mut response, &scope);
+        let client = self.scope.facts().client();
+        if !status.is_success() && client.is_some_and(|client| client.version == Version::HTTP_2) {
+            refuse_call(&mut response, &self.scope);
         }
         // A body in memory either arrives whole or the client has left. No one needs to watch it.
         if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
@@ -161,19 +196,17 @@ impl<'a> LayerPass<'a> {
         }
         let failure = response.extensions_mut().remove::<Error>().map(|error| error.kind());
         let ready = Instant::now();
-        let head = ready.saturating_duration_since(scope.timeline().began());
-        let watch = EndObserver { stack: self.stack.clone(), scope, passed: self.passed, status, failure, head };
+        let head = ready.saturating_duration_since(self.scope.timeline().began());
+        let (stack, scope) = (self.stack.clone(), self.scope.clone());
+        let watch = EndObserver { stack, scope, passed: self.passed, status, failure, head };
         Reply { response, observer: Some(Box::new(watch)), ready: Some(ready) }
     }
 }
 
 impl Drop for LayerPass<'_> {
     fn drop(&mut self) {
-        if let Some(scope) = &self.scope {
-            let end = End { bytes: 0, how: Ending::ClientGone };
-            let total = scope.timeline().elapsed();
-            let (status, failure, head) = (None, None, None);
-            self.stack.tell(self.passed, &RequestEnd { scope, status, failure, head, total, end: &end });
+        if !self.left {
+            self.stack.give_up(self.passed, &self.scope);
         }
     }
 }
@@ -281,8 +314,8 @@ mod tests {
         (Arc::new(stack), notes)
     }
 
-    fn scope() -> Arc<Scope> {
-        Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()))
+    fn scope() -> Unshared<Scope> {
+        Unshared::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()))
     }
 
     fn way(headers: &HeaderMap) -> Vec<&str> {
@@ -296,8 +329,8 @@ mod tests {
     #[tokio::test]
     async fn requests_go_in_and_answers_come_out() {
         let (stack, notes) = stack([("outer", Does::Pass), ("middle", Does::Wait), ("inner", Does::Pass)]);
-        let mut visit = LayerPass::new(&stack, scope());
-        assert!(visit.enter().await.is_none());
+        let (visit, answer) = LayerPass::enter(&stack, scope()).await;
+        assert!(answer.is_none());
         assert_eq!(way(visit.scope().headers()), ["outer", "middle", "after", "inner"]);
         let reply = visit.leave(Response::new(Body::empty())).await;
         assert_eq!(way(reply.response.headers()), ["inner", "middle", "outer"]);
@@ -310,9 +343,8 @@ mod tests {
     #[tokio::test]
     async fn an_early_answer_passes_those_that_let_its_request_pass() {
         let (stack, notes) = stack([("outer", Does::Pass), ("gate", Does::Answer), ("inner", Does::Pass)]);
-        let mut visit = LayerPass::new(&stack, scope());
-        let early = visit.enter().await.expect("an answer");
-        let reply = visit.leave(early).await;
+        let (visit, early) = LayerPass::enter(&stack, scope()).await;
+        let reply = visit.leave(early.expect("an answer")).await;
         assert_eq!(way(reply.response.headers()), ["outer"]);
         assert_eq!(told(&notes), ["outer: in", "gate: in"]);
         reply.observer.expect("one watches").ended(&End { bytes: 5, how: Ending::Whole });
@@ -322,17 +354,22 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_is_given_up_has_its_end_too() {
         let (stack, notes) = stack([("a", Does::Pass), ("b", Does::Wait), ("c", Does::Wait)]);
-        let mut visit = LayerPass::new(&stack, scope());
-        let _ = visit.enter().await;
-        drop(visit);
+        drop(LayerPass::enter(&stack, scope()).await);
         let ends: Vec<String> = told(&notes).into_iter().filter(|note| note.contains("ClientGone")).collect();
         assert_eq!(ends, ["a: 0 ClientGone 0", "b: 0 ClientGone 0", "c: 0 ClientGone 0"]);
     }
 
     #[test]
+    fn a_request_that_is_given_up_on_its_way_in_ends_for_those_that_it_passed() {
+        let (stack, notes) = stack([("a", Does::Pass), ("b", Does::Wait), ("c", Does::Pass)]);
+        assert!(LayerPass::enter(&stack, scope()).now_or_never().is_none());
+        assert_eq!(told(&notes), ["a: in", "b: in", "a: 0 ClientGone 0"]);
+    }
+
+    #[test]
     fn what_could_not_be_read_waits_for_no_layer() {
         let (stack, notes) = stack([("outer", Does::Pass), ("slow", Does::WaitForEver), ("inner", Does::Pass)]);
-        let reply = LayerPass::new(&stack, scope()).refuse(|| Response::new(Body::Bytes("refused".into())));
+        let reply = LayerPass::refuse(&stack, scope(), || Response::new(Body::Bytes("refused".into())));
         assert_eq!(way(reply.response.headers()), ["outer"]);
         assert_eq!(reply.response.body().length(), Some(7));
         assert!(told(&notes).is_empty() && reply.observer.is_some());
@@ -341,8 +378,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_watches_where_nobody_wants_to_know() {
         let (stack, _) = stack([("a", Does::Wait), ("b", Does::Wait), ("c", Does::Wait)]);
-        let mut visit = LayerPass::new(&stack, scope());
-        let _ = visit.enter().await;
+        let (visit, _) = LayerPass::enter(&stack, scope()).await;
         assert!(visit.leave(Response::new(Body::empty())).await.observer.is_none());
     }
 }
