@@ -52,7 +52,7 @@ use crate::http::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes}
 use crate::http::upgrade::Allowed;
 use crate::layer::stack::{LayerPass, Stack};
 use crate::layer::unshared::Unshared;
-use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Rest, Verdict};
+use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Verdict};
 use crate::layers::Shared;
 use crate::listeners::spec::{Listening, check_folder};
 use crate::server::{BodyPace, ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
@@ -131,8 +131,8 @@ impl RouteTarget {
 pub struct Endpoint {
     /// `METHOD /path` as written. In a group with hosts: `METHOD HOST/path`, with the first host.
     pub name: Arc<str>,
-    /// The pipeline and its bound for bodies.
-    pub rest: Rest,
+    /// The pipeline.
+    pub plan: Arc<Plan>,
     /// The layers around the pipeline.
     pub layers: Arc<Stack>,
     /// The protocols that clients may upgrade to.
@@ -443,7 +443,7 @@ impl Gateway {
         let (stream, takes_bodies) = (spec.stream, route.method.as_ref().is_none_or(often_has_body));
         let endpoint = Arc::new(Endpoint {
             name,
-            rest: Rest { plan, max_body },
+            plan,
             layers,
             upgrade,
             stream,
@@ -527,6 +527,7 @@ impl Gateway {
                 ignores_body: spec.body == UnreadBodySpec::Ignore || spec.pipeline.is_empty(),
                 anonymous,
                 links: spec.links.as_ref(),
+                max_body: spec.max_body.value.bytes(),
             },
             table: Some(&self.table),
         }
@@ -930,7 +931,7 @@ impl Endpoint {
         {
             patience.unhurried();
         }
-        if !self.rest.plan.is_proxy() {
+        if !self.plan.is_proxy() {
             scope.set_passage(Passage::default());
         } else if let (true, Some(allowed)) = (upgrade, &self.upgrade) {
             let upgrade = allowed.choose(scope.headers());
@@ -946,7 +947,7 @@ impl Endpoint {
             own.facts_mut().set_route(route.clone());
         }
         // A proxy passes HEAD on. A pipeline reads bodies, so it runs as GET, and the body is left out.
-        if !self.rest.plan.is_proxy() {
+        if !self.plan.is_proxy() {
             own.call_as_get();
         }
         let (pass, refused) = LayerPass::enter(&self.layers, scope).await;
@@ -977,12 +978,12 @@ impl Endpoint {
 
     /// Where a client's body goes, for `explain`; `None` if clients do not send one with its method, or if there is no call.
     pub fn client_body(&self) -> Option<String> {
-        let plan = &self.rest.plan;
+        let plan = &self.plan;
         if !self.takes_bodies || plan.calls() == 0 {
             return None;
         }
         let taken = plan.taken();
-        let whole = format!("read whole, up to {} bytes", self.rest.max_body);
+        let whole = format!("read whole, up to {} bytes", plan.max_body());
         let streams = taken.streams.iter().map(|name| format!("a stream to `{name}`"));
         let copies = taken.copies.iter().map(|name| format!("a copy to `{name}`"));
         let read = plan.reads_body().then(|| match plan.needs_value() {
@@ -1000,7 +1001,7 @@ impl Endpoint {
 
     /// The methods of its calls, for `explain`; `None` if clients send no body with the method of the endpoint.
     pub fn call_methods(&self) -> Option<String> {
-        let plan = &self.rest.plan;
+        let plan = &self.plan;
         if !self.takes_bodies {
             return None;
         }
@@ -1024,7 +1025,7 @@ impl Endpoint {
 
     /// Runs the pipeline, or the layer that runs it.
     async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
-        let plan = &self.rest.plan;
+        let plan = &self.plan;
         if !plan.serves(scope.method()) {
             return response::other_method(scope.method(), &plan.served().iter().collect::<Vec<_>>());
         }
@@ -1038,16 +1039,16 @@ impl Endpoint {
         }
         if let Some(detach) = &self.detach {
             // Boxed, too.
-            return Box::pin(detach.run(scope, &self.rest)).await;
+            return Box::pin(detach.run(scope, plan)).await;
         }
-        let answer = match self.layers.surround(scope, &self.rest) {
+        let answer = match self.layers.surround(scope, plan) {
             Verdict::Pass => None,
             Verdict::Answer(response) => Some(response),
             Verdict::Wait(verdict) => verdict.await,
         };
         match answer {
             Some(response) => response,
-            None => response::respond(self.rest.plan.answer(scope, self.rest.max_body).await, scope),
+            None => response::respond(self.plan.answer(scope).await, scope),
         }
     }
 }

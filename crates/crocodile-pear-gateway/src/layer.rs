@@ -113,8 +113,8 @@ pub trait Layer: Send + Sync + 'static {
         false
     }
 
-    /// Called for a request that all layers let pass. The layer may answer itself, and may or may not run `Rest`.
-    fn surround<'a>(&'a self, _: &'a Arc<Scope>, _: &'a Rest) -> Verdict<'a> {
+    /// Called for a request that all layers let pass. The layer may answer itself, and may or may not run the pipeline.
+    fn surround<'a>(&'a self, _: &'a Arc<Scope>, _: &'a Arc<Plan>) -> Verdict<'a> {
         Verdict::Pass
     }
 
@@ -122,15 +122,6 @@ pub trait Layer: Send + Sync + 'static {
     fn outline(&self) -> Option<String> {
         None
     }
-}
-
-/// The inside of the innermost layer.
-#[derive(Clone)]
-pub struct Rest {
-    /// The pipeline.
-    pub plan: Arc<Plan>,
-    /// The largest body of a client that the pipeline reads whole, in bytes.
-    pub max_body: usize,
 }
 
 /// The decision of a layer on a request.

@@ -75,7 +75,7 @@ async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<Upstream>>, scope:
     let known = Known { upstreams: ByName::new(upstreams, &[]), route, ..Known::default() };
     let plan = Plan::compile(written, known, Span::default(), &mut problems);
     let plan = plan.unwrap_or_else(|| panic!("{problems:?}"));
-    let answer = plan.answer(scope, 1 << 20).await.unwrap().unwrap();
+    let answer = plan.answer(scope).await.unwrap().unwrap();
     let (status, headers) = (answer.status, answer.headers);
     Answer::new(status, headers, Body::Bytes(answer.body.collect(1 << 20).await.unwrap()))
 }

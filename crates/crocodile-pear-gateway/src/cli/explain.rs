@@ -80,7 +80,7 @@ fn recorded(path: &Path) -> Result<Raw, String> {
 /// The templates among the links that an endpoint follows, and their variables.
 fn templates(endpoint: &Endpoint, answer: Option<&Raw>) -> String {
     let Some(answer) = answer else { return String::new() };
-    let found = endpoint.rest.plan.templates(answer);
+    let found = endpoint.plan.templates(answer);
     if found.is_empty() {
         return "  templates in the answer: none that a step follows\n".to_owned();
     }
@@ -97,7 +97,7 @@ fn outline(endpoint: &Endpoint) -> String {
     if let Some(upgrade) = &endpoint.upgrade {
         let _ = writeln!(text, "  upgrade: {}", upgrade.outline());
     }
-    let outline = endpoint.rest.plan.outline();
+    let outline = endpoint.plan.outline();
     let several = outline.iter().filter(|line| line.calls > 0).count() > 1;
     for line in outline {
         // An expression may be written on several lines. Writing to a string cannot fail.
@@ -111,7 +111,7 @@ fn outline(endpoint: &Endpoint) -> String {
         }
     }
     let _ = writeln!(text, "  calls: {}", total(outline));
-    for line in endpoint.rest.plan.links().map(PublicLinks::outline).unwrap_or_default() {
+    for line in endpoint.plan.links().map(PublicLinks::outline).unwrap_or_default() {
         let _ = writeln!(text, "  {line}");
     }
     if let Some(detached) = endpoint.detached() {

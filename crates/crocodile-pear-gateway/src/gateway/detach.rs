@@ -19,7 +19,6 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::response;
-use crate::layer::Rest;
 
 spec! {
     /// The pipeline goes on to its end when the client has left. When the gateway stops, it waits for such pipelines for
@@ -89,23 +88,23 @@ impl EndpointDetachSpec {
 
 impl Detaching {
     /// Runs the pipeline, and gives the client its answer.
-    pub async fn run(&self, scope: &Arc<Scope>, rest: &Rest) -> Response<Body> {
+    pub async fn run(&self, scope: &Arc<Scope>, plan: &Arc<Plan>) -> Response<Body> {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             detached::count(Detached::Refused);
             let error = Error::new(Kind::Overloaded, "too many requests go on without their clients");
             return response::fail(&error);
         };
         // A client that has left sends nothing more.
-        if let Err(error) = scope.keep_body(rest.max_body).await {
+        if let Err(error) = scope.keep_body(plan.max_body()).await {
             return response::fail(&error);
         }
-        if let Err(error) = rest.plan.admit(scope, rest.max_body).await {
+        if let Err(error) = plan.admit(scope).await {
             return response::respond(Some(Err(error)), scope);
         }
         let (sender, receiver) = oneshot::channel();
-        detached::spawn(finish(rest.plan.clone(), scope.clone(), place, sender));
+        detached::spawn(finish(plan.clone(), scope.clone(), place, sender));
         let outcome = match &self.at_once {
-            Some(plan) => plan.answer(scope, rest.max_body).await,
+            Some(at_once) => at_once.answer(scope).await,
             None => receiver.await.unwrap_or_else(|_| Some(Err(Error::new(Kind::Internal, "the pipeline broke off")))),
         };
         response::respond(outcome, scope)

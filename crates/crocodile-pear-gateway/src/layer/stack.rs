@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::request::context::Scope;
 use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
 use tokio::time::Instant;
 
 use crate::layer::unshared::Unshared;
-use crate::layer::{Layer, Passage, Rest, Verdict};
+use crate::layer::{Layer, Passage, Verdict};
 use crate::server::{End, Ending, Observer, Reply, grpc};
 use crate::telemetry::request_end::RequestEnd;
 
@@ -68,9 +69,9 @@ impl Stack {
     }
 
     /// Runs the innermost layer if it runs the pipeline itself. All other layers have let the request pass.
-    pub fn surround<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest) -> Verdict<'a> {
+    pub fn surround<'a>(&'a self, scope: &'a Arc<Scope>, plan: &'a Arc<Plan>) -> Verdict<'a> {
         match self.layers.last() {
-            Some((_, layer)) if self.surrounded => layer.surround(scope, rest),
+            Some((_, layer)) if self.surrounded => layer.surround(scope, plan),
             _ => Verdict::Pass,
         }
     }

@@ -19,13 +19,14 @@ use crocodile_pear::unstable::jq::{self, Filter, Read};
 use crocodile_pear::unstable::json::{self, value::as_object};
 use crocodile_pear::unstable::message::answer::Answer;
 use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::request::context::Scope;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::http::response;
-use crate::layer::{Compile, Layer, LayerPosition, Rest, Spec, Verdict};
+use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 /// Which answers of an endpoint are stored.
 #[derive(Clone, Debug)]
@@ -201,7 +202,7 @@ impl Layer for EndpointCache {
         true
     }
 
-    fn surround<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest) -> Verdict<'a> {
+    fn surround<'a>(&'a self, scope: &'a Arc<Scope>, plan: &'a Arc<Plan>) -> Verdict<'a> {
         if scope.passage().upgrade.is_some() {
             return Verdict::Pass;
         }
@@ -210,8 +211,8 @@ impl Layer for EndpointCache {
             service if (service == Service::WithBody || scope.call_method().is_safe()) && hides_fields(scope) => {
                 Verdict::Pass
             }
-            Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, rest, None),
-            Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope, rest))),
+            Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, plan, None),
+            Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope, plan))),
             _ => Verdict::Pass,
         }
     }
@@ -231,10 +232,10 @@ impl Layer for EndpointCache {
 
 impl EndpointCache {
     /// Serves a request whose body is part of the key: reads the body first.
-    async fn with_body(&self, scope: &Arc<Scope>, rest: &Rest) -> Option<Response<Body>> {
+    async fn with_body(&self, scope: &Arc<Scope>, plan: &Arc<Plan>) -> Option<Response<Body>> {
         let body = match scope.take_body() {
             None => Bytes::new(),
-            Some(body) => match body.collect(rest.max_body).await {
+            Some(body) => match body.collect(plan.max_body()).await {
                 Ok(body) => body,
                 Err(error) if error.kind() == Kind::Oversized => {
                     return Some(response::fail(&Error::new(Kind::BodyTooLarge, error.detail().to_owned())));
@@ -242,7 +243,7 @@ impl EndpointCache {
                 Err(error) => return Some(response::fail(&error)),
             },
         };
-        match self.serve(scope, rest, Some(body)) {
+        match self.serve(scope, plan, Some(body)) {
             Verdict::Pass => None,
             Verdict::Answer(response) => Some(response),
             Verdict::Wait(verdict) => verdict.await,
@@ -250,7 +251,7 @@ impl EndpointCache {
     }
 
     /// Serves a request from the cache. If the body is part of the key, the request is treated like a GET.
-    fn serve<'a>(&'a self, scope: &'a Arc<Scope>, rest: &'a Rest, body: Option<Bytes>) -> Verdict<'a> {
+    fn serve<'a>(&'a self, scope: &'a Arc<Scope>, plan: &'a Arc<Plan>, body: Option<Bytes>) -> Verdict<'a> {
         let (key, audience) = match self.key(scope, body.as_deref()) {
             Ok(key) => key,
             Err(error) => return Verdict::Answer(response::fail(&error)),
@@ -267,13 +268,13 @@ impl EndpointCache {
             (Reply::Answer(answer, entry), behind) => {
                 leave(entry);
                 if let Some(errand) = behind {
-                    let fetch = Box::new(self.pipeline(scope, rest, body));
+                    let fetch = Box::new(self.pipeline(scope, plan, body));
                     self.cache.refresh(errand, scope.headers().clone(), fetch);
                 }
                 Verdict::Answer(response::respond(Some(Ok(answer)), scope))
             }
             (Reply::Fetch(errand), _) => {
-                let (fetch, headers) = (Box::new(self.pipeline(scope, rest, body)), scope.headers().clone());
+                let (fetch, headers) = (Box::new(self.pipeline(scope, plan, body)), scope.headers().clone());
                 Verdict::Wait(Box::pin(async move {
                     let fetched = self.cache.fetch(errand, headers, scope.deadline(), fetch).await;
                     let answer = fetched.map(|(answer, entry)| {
@@ -370,15 +371,15 @@ impl EndpointCache {
         Ok((self.caches.front.key(&url, identity), audience))
     }
 
-    fn pipeline(&self, scope: &Arc<Scope>, rest: &Rest, body: Option<Bytes>) -> Pipeline {
-        let (rest, proxy, tags) = (rest.clone(), self.proxy, self.caches.tags.clone());
-        Pipeline { rest, proxy, scope: scope.clone(), tags, body }
+    fn pipeline(&self, scope: &Arc<Scope>, plan: &Arc<Plan>, body: Option<Bytes>) -> Pipeline {
+        let (plan, proxy, tags) = (plan.clone(), self.proxy, self.caches.tags.clone());
+        Pipeline { plan, proxy, scope: scope.clone(), tags, body }
     }
 }
 
 /// Runs the pipeline for the cache.
 struct Pipeline {
-    rest: Rest,
+    plan: Arc<Plan>,
     proxy: bool,
     scope: Arc<Scope>,
     tags: Option<Arc<Filter>>,
@@ -392,16 +393,16 @@ impl Fetch for Pipeline {
             // Only GET and HEAD are revalidated.
             methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
-        let (mut scope, parts) = (self.scope.fork(headers), Parts::kept(self.rest.plan.joins()));
+        let (mut scope, parts) = (self.scope.fork(headers), Parts::kept(self.plan.joins()));
         if standing == Initiator::Client {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
         }
         self.body.iter().for_each(|body| scope.put_body(Body::Bytes(body.clone())));
         scope.note_parts(&parts);
-        let (rest, proxy) = (self.rest.clone(), self.proxy);
+        let (plan, proxy) = (self.plan.clone(), self.proxy);
         Box::pin(async move {
-            let outcome = rest.plan.answer(&Arc::new(scope), rest.max_body).await;
+            let outcome = plan.answer(&Arc::new(scope)).await;
             let answer = match outcome {
                 None => Answer::new(StatusCode::NO_CONTENT, HeaderMap::new(), Body::empty()),
                 Some(answer) => written(answer?)?,

@@ -12,7 +12,6 @@ use super::calls;
 use super::expression::{IntoExpression, IntoItems, read};
 use super::faults::Faults;
 use super::handle::Client;
-use super::limits::MAX_BODY;
 use super::request::Request;
 use super::servers::{self, Named};
 use super::shape::IntoSelect;
@@ -169,7 +168,7 @@ impl Pipeline {
         self.push(Timer::new(label))
     }
 
-    /// Changes every answer: status, header fields and body. The body is read whole, within [`MAX_BODY`]. A closure that
+    /// Changes every answer: status, header fields and body. The body is read whole, within [`MAX_BODY`](crate::MAX_BODY). A closure that
     /// returns an [`Error`] makes a failed item.
     ///
     /// ```
@@ -190,7 +189,7 @@ impl Pipeline {
         self.push(map::whole(Arc::new(transform)))
     }
 
-    /// Makes a new body of each item's body: the configuration's `transform`. The body is read whole, within [`MAX_BODY`]. An
+    /// Makes a new body of each item's body: the configuration's `transform`. The body is read whole, within [`MAX_BODY`](crate::MAX_BODY). An
     /// answer with a status other than 2xx passes unchanged.
     ///
     /// ```
@@ -209,7 +208,7 @@ impl Pipeline {
     }
 
     /// Makes one item of each item of a list, 1000 at most. With a plain path such as `jq(".orders[]")`, items are handed on
-    /// while the list arrives; for a closure, the body is read whole, within [`MAX_BODY`].
+    /// while the list arrives; for a closure, the body is read whole, within [`MAX_BODY`](crate::MAX_BODY).
     ///
     /// ```
     /// # use crocodile_pear::{Client, jq};
@@ -521,7 +520,7 @@ impl Pipeline {
         let plan = self.compile()?;
         let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
         scope.time_briefly();
-        answer::response(plan.answer(&Arc::new(scope), MAX_BODY).await)
+        answer::response(plan.answer(&Arc::new(scope)).await)
     }
 }
 

@@ -12,7 +12,6 @@ use super::answer;
 use super::body::Pulled;
 use super::faults::Faults;
 use super::handle::Client;
-use super::limits::MAX_BODY;
 use crate::config::carried_state::Carry;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Decode, Entries, Located, Node};
@@ -115,7 +114,7 @@ impl Prepared {
         scope.time_briefly();
         let values = self.params.iter().cloned().zip(params.iter().map(|value| (*value).to_owned())).collect();
         scope.set_params(Params { values, rest: None });
-        answer::of(self.plan.answer(&Arc::new(scope), MAX_BODY).await)
+        answer::of(self.plan.answer(&Arc::new(scope)).await)
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Plan {
     guards: Vec<Box<dyn Step>>,
     steps: Vec<Box<dyn Step>>,
     shape: Shape,
+    /// The largest body of a client that is read whole, in bytes.
+    max_body: usize,
     reads_body: bool,
     /// Whether an expression makes something of the client's body, which then must be a value.
     needs_value: bool,
@@ -132,6 +134,7 @@ impl Plan {
             guards,
             steps,
             shape: cx.flow.shape,
+            max_body: known.route.max_body,
             timed: any(|about| about.looks_on),
             asks,
             dependence,
@@ -217,6 +220,11 @@ impl Plan {
         self.joins
     }
 
+    /// The largest body of a client that is read whole, in bytes.
+    pub fn max_body(&self) -> usize {
+        self.max_body
+    }
+
     /// Whether the client's body is read whole, for `$body`.
     pub fn reads_body(&self) -> bool {
         self.reads_body
@@ -258,13 +266,13 @@ impl Plan {
         self.timed
     }
 
-    /// Runs it for one request. `bound` limits the client's body where an expression reads it.
+    /// Runs it for one request.
     ///
     /// # Errors
     /// The failure before the first part of an answer is there.
-    pub async fn answer(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+    pub async fn answer(&self, scope: &Arc<Scope>) -> Outcome {
         let parts = self.parts(scope);
-        let outcome = self.outcome(scope, bound).await;
+        let outcome = self.outcome(scope).await;
         self.mapped(self.described(outcome, parts), scope)
     }
 
@@ -306,10 +314,10 @@ impl Plan {
         }
     }
 
-    async fn outcome(&self, scope: &Arc<Scope>, bound: usize) -> Outcome {
+    async fn outcome(&self, scope: &Arc<Scope>) -> Outcome {
         if self.waits
             // Boxed, here and below: otherwise every call carries the room for it.
-            && let Err(error) = Box::pin(self.admit(scope, bound)).await
+            && let Err(error) = Box::pin(self.admit(scope)).await
         {
             return Some(Err(error));
         }
@@ -320,12 +328,12 @@ impl Plan {
     ///
     /// # Errors
     /// Why it is refused.
-    pub async fn admit(&self, scope: &Arc<Scope>, bound: usize) -> Result<(), Error> {
+    pub async fn admit(&self, scope: &Arc<Scope>) -> Result<(), Error> {
         if !self.taken.copies.is_empty() {
-            scope.keep_body(bound).await?;
+            scope.keep_body(self.max_body).await?;
         }
         if self.reads_body {
-            scope.read_body(bound).await?;
+            scope.read_body(self.max_body).await?;
             if self.needs_value {
                 scope.need_value()?;
             }

@@ -22,23 +22,19 @@ pub use self::about::{About, Proxied};
 pub use self::compile::Compile;
 pub use self::evaluate::{Blame, apply, evaluate, holds, part, weigh};
 pub use self::flowing::{Ahead, CallMethod, Findings, Flowing, Outline, Shape, TakenParts};
-pub use self::known::{ByName, Known, KnownRoute, StreamSpec};
+pub use self::known::{ByName, Known, KnownRoute, MAX_BODY, StreamSpec};
 pub use self::public_links::{PublicLinks, PublicTable, PublicWay};
 pub use self::sink::Sink;
 pub use self::template::LinkTemplate;
 pub use self::whole::{ask_plain, ask_whole};
 use futures_util::future::BoxFuture;
 
-use crate::config::spec::{Decode, Size};
+use crate::config::spec::Decode;
 use crate::error::Error;
 use crate::json::Raw;
 use crate::message::answer::Answer;
 use crate::pipeline::flow::Flow;
 use crate::request::context::Scope;
-
-/// The most bytes of a body that a step reads whole, unless it is told otherwise: enough for an answer of an ordinary
-/// size.
-pub const MAX_BODY: Size = Size(16 << 20);
 
 /// A step as written.
 pub trait Spec: Decode {

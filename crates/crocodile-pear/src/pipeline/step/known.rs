@@ -7,9 +7,13 @@ use indexmap::IndexMap;
 
 use super::public_links::PublicTable;
 use super::sink::Sink;
-use crate::config::spec::{Located, suggest};
+use crate::config::spec::{Located, Size, suggest};
 use crate::database::Database;
 use crate::upstream::{LinksSpec, Upstream};
+
+/// The most bytes of a body that a step reads whole, unless it is told otherwise: enough for an answer of an ordinary
+/// size.
+pub const MAX_BODY: Size = Size(16 << 20);
 
 /// The names that the steps of a pipeline may use, and where the pipeline is served.
 #[derive(Clone, Copy, Default)]
@@ -25,7 +29,7 @@ pub struct Known<'a> {
 }
 
 /// The parts of an endpoint that its pipeline may refer to.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct KnownRoute<'a> {
     /// Its path, as it is written.
     pub path: &'a str,
@@ -45,6 +49,25 @@ pub struct KnownRoute<'a> {
     pub anonymous: bool,
     /// How links in bodies are mapped, where the endpoint says it.
     pub links: Option<&'a LinksSpec>,
+    /// The largest body of a client that the pipeline reads whole, in bytes.
+    pub max_body: usize,
+}
+
+impl Default for KnownRoute<'_> {
+    fn default() -> Self {
+        KnownRoute {
+            path: "",
+            params: &[],
+            rest: None,
+            unread: false,
+            method: None,
+            stream: StreamSpec::Off,
+            ignores_body: false,
+            anonymous: false,
+            links: None,
+            max_body: MAX_BODY.bytes(),
+        }
+    }
 }
 
 crate::choice! {
