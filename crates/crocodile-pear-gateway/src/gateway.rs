@@ -54,6 +54,7 @@ use crate::layer::stack::{LayerPass, Stack};
 use crate::layer::unshared::Unshared;
 use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Verdict};
 use crate::layers::Shared;
+use crate::layers::cache::EndpointCache;
 use crate::listeners::spec::{Listening, check_folder};
 use crate::server::{BodyPace, ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
 use crate::shared::persistent::Lasting;
@@ -133,7 +134,9 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// The pipeline.
     pub plan: Arc<Plan>,
-    /// The layers around the pipeline.
+    /// The cache around the pipeline, if its answers are stored.
+    cache: Option<EndpointCache>,
+    /// The layers around pipeline and cache.
     pub layers: Arc<Stack>,
     /// The protocols that clients may upgrade to.
     pub upgrade: Option<Allowed>,
@@ -414,7 +417,10 @@ impl Gateway {
             dependence: plan.as_ref().map(|plan| plan.dependence().clone()).unwrap_or_default().into(),
             ..LayerPosition::default()
         };
+        let caches = layers.cache();
         let layers = Arc::new(layers.around(&around));
+        // After the layers: answers depend on what these read, too.
+        let cache = caches.and_then(|caches| caches.around(&around));
         for (place, message, remedy) in around.warned.take() {
             problems.warning(place, message, remedy);
         }
@@ -444,6 +450,7 @@ impl Gateway {
         let endpoint = Arc::new(Endpoint {
             name,
             plan,
+            cache,
             layers,
             upgrade,
             stream,
@@ -971,6 +978,16 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// The names of its layers and its cache, from the outside in, each with a description of what it does.
+    pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.layers.outline().chain(self.cache.as_ref().map(|cache| ("cache", cache.outline())))
+    }
+
+    /// Whether it has a layer of this name, or a cache where the name is that.
+    pub fn has(&self, name: &str) -> bool {
+        self.layers.has(name) || name == "cache" && self.cache.is_some()
+    }
+
     /// How its pipeline goes on without the client, for `explain`.
     pub fn detached(&self) -> Option<String> {
         self.detach.as_ref().map(|detach| detach.outline())
@@ -1023,7 +1040,7 @@ impl Endpoint {
         (!told.is_empty()).then(|| format!("{}{refused}", told.join(", ")))
     }
 
-    /// Runs the pipeline, or the layer that runs it.
+    /// Answers from the cache or from the pipeline.
     async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
         let plan = &self.plan;
         if !plan.serves(scope.method()) {
@@ -1041,7 +1058,7 @@ impl Endpoint {
             // Boxed, too.
             return Box::pin(detach.run(scope, plan)).await;
         }
-        let answer = match self.layers.surround(scope, plan) {
+        let answer = match self.cache.as_ref().map_or(Verdict::Pass, |cache| cache.answer(scope)) {
             Verdict::Pass => None,
             Verdict::Answer(response) => Some(response),
             Verdict::Wait(verdict) => verdict.await,

@@ -108,16 +108,6 @@ pub trait Layer: Send + Sync + 'static {
     /// that this layer let pass.
     fn ended(&self, _: &RequestEnd<'_>) {}
 
-    /// Whether it decides itself if, how often and for whom the pipeline runs. Only the innermost layer may.
-    fn surrounds(&self) -> bool {
-        false
-    }
-
-    /// Called for a request that all layers let pass. The layer may answer itself, and may or may not run the pipeline.
-    fn surround<'a>(&'a self, _: &'a Arc<Scope>, _: &'a Arc<Plan>) -> Verdict<'a> {
-        Verdict::Pass
-    }
-
     /// A description for `explain`; `None` if the name says enough.
     fn outline(&self) -> Option<String> {
         None

@@ -88,8 +88,8 @@ fn templates(endpoint: &Endpoint, answer: Option<&Raw>) -> String {
 }
 
 fn outline(endpoint: &Endpoint) -> String {
-    let mut text = format!("{}\n{}", endpoint.name, layers(&endpoint.layers, &endpoint.origins));
-    for (layer, origin) in endpoint.origins.iter().filter(|(layer, _)| !endpoint.layers.has(layer)) {
+    let mut text = format!("{}\n{}", endpoint.name, layers(endpoint.outline(), &endpoint.origins));
+    for (layer, origin) in endpoint.origins.iter().filter(|(layer, _)| !endpoint.has(layer)) {
         if origin.starts_with("in place") {
             let _ = writeln!(text, "  layer {layer}: off, {origin}");
         }
@@ -127,19 +127,19 @@ fn outline(endpoint: &Endpoint) -> String {
 }
 
 /// The layers around an endpoint, from the outside in.
-fn layers(stack: &Stack, origins: &[(&'static str, String)]) -> String {
+fn layers(outline: impl Iterator<Item = (&'static str, String)>, origins: &[(&'static str, String)]) -> String {
     let origin = |layer: &str| {
         // They come from one field.
         let layer = if layer == "consumer_limit" { "rate_limit" } else { layer };
         let origins: Vec<&str> = origins.iter().filter(|(own, _)| *own == layer).map(|(_, origin)| &**origin).collect();
         if origins.is_empty() { String::new() } else { format!(" ({})", origins.join("; ")) }
     };
-    stack.outline().map(|(name, text)| format!("  layer {name}{}: {text}\n", origin(name))).collect()
+    outline.map(|(name, text)| format!("  layer {name}{}: {text}\n", origin(name))).collect()
 }
 
 /// The handling of requests that no endpoint serves; `None` without layers that are written for them.
 fn unserved(stack: &Stack) -> Option<String> {
-    let lines = layers(stack, &[]);
+    let lines = layers(stack.outline(), &[]);
     (!lines.is_empty()).then(|| format!("requests that no endpoint serves\n{lines}"))
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::request::context::Scope;
 use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
@@ -22,8 +21,6 @@ pub struct Stack {
     layers: Vec<(&'static str, Arc<dyn Layer>)>,
     /// Whether a layer wants to know how every answer ends.
     watched: bool,
-    /// Whether the innermost layer runs the pipeline itself.
-    surrounded: bool,
     /// Whether a layer answers preflights.
     pub answers_preflights: bool,
     /// Whether a layer accepts credentials that browsers send with the requests of any page.
@@ -38,7 +35,6 @@ impl Stack {
     /// Adds a layer inside the others.
     pub fn push(&mut self, name: &'static str, layer: Arc<dyn Layer>) {
         self.watched |= layer.watches();
-        self.surrounded = layer.surrounds();
         self.answers_preflights |= layer.answers_preflights();
         self.takes_ambient_credentials |= layer.takes_ambient_credentials();
         self.answers_purges |= layer.answers_purges();
@@ -66,14 +62,6 @@ impl Stack {
     /// The names of the layers, each with a description of what it does.
     pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.layers.iter().filter_map(|(name, layer)| Some((*name, layer.outline()?)))
-    }
-
-    /// Runs the innermost layer if it runs the pipeline itself. All other layers have let the request pass.
-    pub fn surround<'a>(&'a self, scope: &'a Arc<Scope>, plan: &'a Arc<Plan>) -> Verdict<'a> {
-        match self.layers.last() {
-            Some((_, layer)) if self.surrounded => layer.surround(scope, plan),
-            _ => Verdict::Pass,
-        }
     }
 
     /// Reports the end of an answer to the first `passed` layers.

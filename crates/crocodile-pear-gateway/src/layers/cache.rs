@@ -78,28 +78,9 @@ impl Spec for Caching {
         Some(Arc::new(Caches { store, rules, front, tags, outline, place, at, public }))
     }
 
-    fn around(ready: &Arc<Caches>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        let (plan, route) = (at.plan?, at.route?);
-        if let Some((message, remedy)) = ready.refuse(at) {
-            at.refused.borrow_mut().push((ready.place, message, remedy));
-            return None;
-        }
-        if plan.uses("id") {
-            let message = "`$id` differs in each request and is part of the cache key: no answer is found again";
-            let remedy = "leave `$id` out of the pipeline, or leave out `cache`";
-            at.warned.borrow_mut().push((ready.place, message.to_owned(), remedy.to_owned()));
-        }
-        let here = CacheOwner::Endpoint(route.to_string());
-        let rules = Rules { dependence: ready.depend(at), ..ready.rules.clone() };
-        let cache = Cache::new("crocodile-pear", &here, ready.store.clone(), rules);
-        let place = format!("endpoint {route}").into_bytes().into();
-        Some(Arc::new(EndpointCache {
-            cache,
-            place,
-            reads: depended(plan.reads(), &ready.rules.vary),
-            proxy: plan.is_proxy(),
-            caches: ready.clone(),
-        }))
+    /// `None`: see [`Caches::around`].
+    fn around(_: &Arc<Caches>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        None
     }
 }
 
@@ -118,6 +99,31 @@ pub struct Caches {
 }
 
 impl Caches {
+    /// The cache around the pipeline of an endpoint, whose layers have said what answers depend on. `None` if its answers
+    /// cannot be stored, which is noted in `at`.
+    pub fn around(self: &Arc<Self>, at: &LayerPosition<'_>) -> Option<EndpointCache> {
+        let (plan, route) = (at.plan?, at.route?);
+        if let Some((message, remedy)) = self.refuse(at) {
+            at.refused.borrow_mut().push((self.place, message, remedy));
+            return None;
+        }
+        if plan.uses("id") {
+            let message = "`$id` differs in each request and is part of the cache key: no answer is found again";
+            let remedy = "leave `$id` out of the pipeline, or leave out `cache`";
+            at.warned.borrow_mut().push((self.place, message.to_owned(), remedy.to_owned()));
+        }
+        let here = CacheOwner::Endpoint(route.to_string());
+        let rules = Rules { dependence: self.depend(at), ..self.rules.clone() };
+        Some(EndpointCache {
+            cache: Cache::new("crocodile-pear", &here, self.store.clone(), rules),
+            plan: plan.clone(),
+            place: format!("endpoint {route}").into_bytes().into(),
+            reads: depended(plan.reads(), &self.rules.vary),
+            proxy: plan.is_proxy(),
+            caches: self.clone(),
+        })
+    }
+
     /// The part of `refuse` about the endpoint's method. The cache of a group applies only to those of its endpoints
     /// that it supports.
     fn refuse_method(&self, route: &str) -> Option<(String, String)> {
@@ -136,8 +142,7 @@ impl Caches {
         Some((message, remedy))
     }
 
-    /// The parts of requests that the answers depend on in a way that other caches must know. This is the innermost
-    /// layer: the others have added theirs.
+    /// The parts of requests that the answers depend on in a way that other caches must know, after those of the layers.
     fn depend(&self, at: &LayerPosition<'_>) -> Dependence {
         let mut dependence = at.dependence.borrow_mut();
         dependence.add(&self.front.dependence(&self.rules.vary));
@@ -186,9 +191,10 @@ impl Caches {
     }
 }
 
-/// Stores the answers of an endpoint.
+/// The answers of an endpoint: stored ones, and those of its pipeline.
 pub struct EndpointCache {
     cache: Arc<Cache>,
+    plan: Arc<Plan>,
     place: Box<[u8]>,
     /// The parts of the request that answers depend on, besides its URL.
     reads: Box<[Read]>,
@@ -197,12 +203,9 @@ pub struct EndpointCache {
     caches: Arc<Caches>,
 }
 
-impl Layer for EndpointCache {
-    fn surrounds(&self) -> bool {
-        true
-    }
-
-    fn surround<'a>(&'a self, scope: &'a Arc<Scope>, plan: &'a Arc<Plan>) -> Verdict<'a> {
+impl EndpointCache {
+    /// Answers a request that all layers let pass. `Verdict::Pass`: the pipeline answers it, and the cache stores nothing.
+    pub fn answer<'a>(&'a self, scope: &'a Arc<Scope>) -> Verdict<'a> {
         if scope.passage().upgrade.is_some() {
             return Verdict::Pass;
         }
@@ -211,13 +214,14 @@ impl Layer for EndpointCache {
             service if (service == Service::WithBody || scope.call_method().is_safe()) && hides_fields(scope) => {
                 Verdict::Pass
             }
-            Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, plan, None),
-            Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope, plan))),
+            Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, None),
+            Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope))),
             _ => Verdict::Pass,
         }
     }
 
-    fn outline(&self) -> Option<String> {
+    /// A description for `explain`.
+    pub fn outline(&self) -> String {
         let mut text = self.caches.outline.clone();
         if !self.reads.is_empty() {
             let names: Vec<String> = self.reads.iter().map(Read::to_string).collect();
@@ -226,16 +230,14 @@ impl Layer for EndpointCache {
         if !self.proxy {
             text.push_str("; a composed answer is as fresh as its least fresh part, and private if a part is");
         }
-        Some(text)
+        text
     }
-}
 
-impl EndpointCache {
     /// Serves a request whose body is part of the key: reads the body first.
-    async fn with_body(&self, scope: &Arc<Scope>, plan: &Arc<Plan>) -> Option<Response<Body>> {
+    async fn with_body(&self, scope: &Arc<Scope>) -> Option<Response<Body>> {
         let body = match scope.take_body() {
             None => Bytes::new(),
-            Some(body) => match body.collect(plan.max_body()).await {
+            Some(body) => match body.collect(self.plan.max_body()).await {
                 Ok(body) => body,
                 Err(error) if error.kind() == Kind::Oversized => {
                     return Some(response::fail(&Error::new(Kind::BodyTooLarge, error.detail().to_owned())));
@@ -243,7 +245,7 @@ impl EndpointCache {
                 Err(error) => return Some(response::fail(&error)),
             },
         };
-        match self.serve(scope, plan, Some(body)) {
+        match self.serve(scope, Some(body)) {
             Verdict::Pass => None,
             Verdict::Answer(response) => Some(response),
             Verdict::Wait(verdict) => verdict.await,
@@ -251,7 +253,7 @@ impl EndpointCache {
     }
 
     /// Serves a request from the cache. If the body is part of the key, the request is treated like a GET.
-    fn serve<'a>(&'a self, scope: &'a Arc<Scope>, plan: &'a Arc<Plan>, body: Option<Bytes>) -> Verdict<'a> {
+    fn serve<'a>(&'a self, scope: &'a Arc<Scope>, body: Option<Bytes>) -> Verdict<'a> {
         let (key, audience) = match self.key(scope, body.as_deref()) {
             Ok(key) => key,
             Err(error) => return Verdict::Answer(response::fail(&error)),
@@ -268,13 +270,13 @@ impl EndpointCache {
             (Reply::Answer(answer, entry), behind) => {
                 leave(entry);
                 if let Some(errand) = behind {
-                    let fetch = Box::new(self.pipeline(scope, plan, body));
+                    let fetch = Box::new(self.pipeline(scope, body));
                     self.cache.refresh(errand, scope.headers().clone(), fetch);
                 }
                 Verdict::Answer(response::respond(Some(Ok(answer)), scope))
             }
             (Reply::Fetch(errand), _) => {
-                let (fetch, headers) = (Box::new(self.pipeline(scope, plan, body)), scope.headers().clone());
+                let (fetch, headers) = (Box::new(self.pipeline(scope, body)), scope.headers().clone());
                 Verdict::Wait(Box::pin(async move {
                     let fetched = self.cache.fetch(errand, headers, scope.deadline(), fetch).await;
                     let answer = fetched.map(|(answer, entry)| {
@@ -371,8 +373,8 @@ impl EndpointCache {
         Ok((self.caches.front.key(&url, identity), audience))
     }
 
-    fn pipeline(&self, scope: &Arc<Scope>, plan: &Arc<Plan>, body: Option<Bytes>) -> Pipeline {
-        let (plan, proxy, tags) = (plan.clone(), self.proxy, self.caches.tags.clone());
+    fn pipeline(&self, scope: &Arc<Scope>, body: Option<Bytes>) -> Pipeline {
+        let (plan, proxy, tags) = (self.plan.clone(), self.proxy, self.caches.tags.clone());
         Pipeline { plan, proxy, scope: scope.clone(), tags, body }
     }
 }
