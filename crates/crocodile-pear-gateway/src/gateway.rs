@@ -32,7 +32,7 @@ use crocodile_pear::unstable::pipeline::step::{
     ByName, CallMethod, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
 };
 use crocodile_pear::unstable::pipeline::steps::Written;
-use crocodile_pear::unstable::request::context::Scope;
+use crocodile_pear::unstable::request::context::{Params, Scope};
 use crocodile_pear::unstable::upstream::{Resolver, Upstream, UpstreamEnvironment};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
@@ -128,10 +128,20 @@ impl RouteTarget {
     }
 }
 
+/// What an endpoint does with a request of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndpointKind {
+    /// Passes it on whole, with everything that passes beside a request and its answer.
+    Proxy,
+    /// Runs a pipeline for it.
+    Pipeline,
+}
+
 /// A compiled endpoint.
 pub struct Endpoint {
     /// `METHOD /path` as written. In a group with hosts: `METHOD HOST/path`, with the first host.
     pub name: Arc<str>,
+    kind: EndpointKind,
     /// The pipeline.
     pub plan: Arc<Plan>,
     /// The cache around the pipeline, if its answers are stored.
@@ -446,9 +456,11 @@ impl Gateway {
         }
         let named = (layers.names_route || plan.uses("route")).then(|| name.clone());
         let same_as = versioned.as_ref().filter(|_| placed.same).and_then(|own| own.newer());
+        let kind = if plan.is_proxy() { EndpointKind::Proxy } else { EndpointKind::Pipeline };
         let (stream, takes_bodies) = (spec.stream, route.method.as_ref().is_none_or(often_has_body));
         let endpoint = Arc::new(Endpoint {
             name,
+            kind,
             plan,
             cache,
             layers,
@@ -708,9 +720,7 @@ impl Gateway {
                 Ok(FoundRoute::Endpoint(RouteTarget { endpoint, .. }, params))
                     if !another_answers(site, &scope, endpoint) =>
                 {
-                    let own: &mut Scope = &mut scope;
-                    own.set_params(params);
-                    endpoint.pass(own, upgrade);
+                    endpoint.receive(&mut scope, params, upgrade);
                     endpoint.serve(scope).await
                 }
                 // Boxed: this case is rare, and its size would be added to every request's future.
@@ -930,33 +940,35 @@ impl GroupContext<'_> {
 }
 
 impl Endpoint {
-    /// Sets what a proxy passes on besides the request and its answer. Only a plan with a single proxied call does.
-    /// `upgrade`: the client asks for another protocol.
-    fn pass(&self, scope: &mut Scope, upgrade: bool) {
+    /// Makes a request one of this endpoint. `upgrade`: the client asks for another protocol.
+    fn receive(&self, scope: &mut Scope, params: Params, upgrade: bool) {
+        scope.set_params(params);
+        if let Some(route) = &self.named {
+            scope.facts_mut().set_route(route.clone());
+        }
         if self.stream == StreamSpec::On
             && let Some(patience) = scope.extensions().get::<Arc<dyn BodyPace>>()
         {
             patience.unhurried();
         }
-        if !self.plan.is_proxy() {
-            scope.set_passage(Passage::default());
-        } else if let (true, Some(allowed)) = (upgrade, &self.upgrade) {
-            let upgrade = allowed.choose(scope.headers());
-            let passage = scope.passage().clone();
-            scope.set_passage(Passage { upgrade, ..passage });
+        match (self.kind, &self.upgrade) {
+            (EndpointKind::Proxy, Some(allowed)) if upgrade => {
+                let upgrade = allowed.choose(scope.headers());
+                let passage = scope.passage().clone();
+                scope.set_passage(Passage { upgrade, ..passage });
+            }
+            // A proxy passes HEAD on.
+            (EndpointKind::Proxy, _) => {}
+            // A pipeline reads bodies, so it runs as GET, and the body is left out.
+            (EndpointKind::Pipeline, _) => {
+                scope.set_passage(Passage::default());
+                scope.call_as_get();
+            }
         }
     }
 
     /// Serves a request: in through the layers, through the pipeline, and out again.
-    async fn serve(&self, mut scope: Unshared<Scope>) -> Reply {
-        let own: &mut Scope = &mut scope;
-        if let Some(route) = &self.named {
-            own.facts_mut().set_route(route.clone());
-        }
-        // A proxy passes HEAD on. A pipeline reads bodies, so it runs as GET, and the body is left out.
-        if !self.plan.is_proxy() {
-            own.call_as_get();
-        }
+    async fn serve(&self, scope: Unshared<Scope>) -> Reply {
         let (pass, refused) = LayerPass::enter(&self.layers, scope).await;
         // Not in a tuple with it: a response is large.
         let own = refused.is_none();
