@@ -39,7 +39,7 @@ impl Spec for Maintenance {
         Some(Arc::new(self.clone()))
     }
 
-    fn around(ready: &Arc<Self>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Self>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }

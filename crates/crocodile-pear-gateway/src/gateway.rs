@@ -128,7 +128,7 @@ impl RouteTarget {
     }
 }
 
-/// What an endpoint does with a request of a client.
+/// The way in which an endpoint serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndpointKind {
     /// Passes it on whole, with everything that passes beside a request and its answer.
@@ -283,7 +283,7 @@ impl Gateway {
         cx.anonymous = anonymous;
         let layers = document.layers.compile(&mut cx);
         let works = cx.works;
-        let unserved = Arc::new(layers.around(&LayerPosition::nothing()));
+        let unserved = Arc::new(layers.around(&mut LayerPosition::nothing()));
         let mut gateway = Gateway {
             hosts: Hosts::default(),
             endpoints: Vec::new(),
@@ -322,7 +322,7 @@ impl Gateway {
             let hosts = hosts.unwrap_or_default();
             let unserved = match hosts.as_slice() {
                 [] => gateway.unserved.clone(),
-                _ => Arc::new(layers.around(&LayerPosition::nothing())),
+                _ => Arc::new(layers.around(&mut LayerPosition::nothing())),
             };
             let authenticates = group.layers.authenticates().unwrap_or(authenticates);
             let place =
@@ -416,7 +416,7 @@ impl Gateway {
         let plan = plan.map(Arc::new);
         let detach = self.detaching(placed, self.known(spec, known, anonymous, broken), problems);
         let written_max_body = (spec.max_body.span.line > 0).then_some(max_body);
-        let around = LayerPosition {
+        let mut around = LayerPosition {
             route: Some(&name),
             plan: plan.as_ref(),
             versioned: versioned.as_ref(),
@@ -424,25 +424,25 @@ impl Gateway {
             max_body,
             written_max_body,
             piped: !spec.pipeline.is_empty(),
-            dependence: plan.as_ref().map(|plan| plan.dependence().clone()).unwrap_or_default().into(),
+            dependence: plan.as_ref().map(|plan| plan.dependence().clone()).unwrap_or_default(),
             ..LayerPosition::default()
         };
         let caches = layers.cache();
-        let layers = Arc::new(layers.around(&around));
+        let layers = Arc::new(layers.around(&mut around));
         // After the layers: answers depend on what these read, too.
-        let cache = caches.and_then(|caches| caches.around(&around));
-        for (place, message, remedy) in around.warned.take() {
+        let cache = caches.and_then(|caches| caches.around(&mut around));
+        for (place, message, remedy) in around.warned {
             problems.warning(place, message, remedy);
         }
         let mut stands = Some(());
-        for (place, message, remedy) in around.refused.take() {
+        for (place, message, remedy) in around.refused {
             stands = problems.error(place, message, remedy);
         }
         let upgrade = match (&spec.upgrade, &route) {
             (Some(written), Ok(route)) => written.compile(&spec.pipeline, route, &self.upstreams, problems).map(Some),
             _ => Some(None),
         };
-        let mut dependence = around.dependence.take();
+        let mut dependence = around.dependence;
         // `cors: off` says that the upstream checks the pages.
         if let (Some(written), None) = (&spec.upgrade, &spec.layers.cors)
             && layers.takes_ambient_credentials

@@ -4,7 +4,6 @@ pub(crate) mod limit_key;
 pub mod stack;
 pub mod unshared;
 pub(crate) mod usage_limits;
-use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -61,7 +60,7 @@ pub trait Spec: Decode {
 
     /// The layer around this endpoint, or around all requests that no endpoint serves; `None` if it has nothing to do
     /// there. A layer that does not depend on the endpoint can be shared by all: `Some(ready.clone())`.
-    fn around(ready: &Arc<Self::Ready>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>>;
+    fn around(ready: &Arc<Self::Ready>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>>;
 }
 
 /// A compiled layer: immutable, and shared by all requests.
@@ -352,7 +351,8 @@ fn no_item<T>(written: &Located<String>, cx: &mut step::Compile<'_>) -> Option<T
     cx.problems.error(place, "`.` is always null here: this sees the client's request", remedy)
 }
 
-/// The position that a layer is placed at.
+/// The position that a layer is placed at, and what the layers from the outside in leave for those further in and for the
+/// endpoint.
 #[derive(Default)]
 pub struct LayerPosition<'a> {
     /// The endpoint as written; `None` for requests that no endpoint serves.
@@ -370,15 +370,15 @@ pub struct LayerPosition<'a> {
     /// Whether a pipeline is written. Without one, a layer must answer.
     pub piped: bool,
     /// A second layer from the same field that belongs further in, where the consumer is known.
-    pub for_consumers: RefCell<Option<Arc<dyn Layer>>>,
+    pub for_consumers: Option<Arc<dyn Layer>>,
     /// Whether a limit is charged by answers.
-    pub metered: Cell<bool>,
+    pub metered: bool,
     /// Why a layer cannot be used here: where it is written, what is wrong, and what to write.
-    pub refused: RefCell<Vec<(Span, String, String)>>,
+    pub refused: Vec<(Span, String, String)>,
     /// Settings that have no effect here, likewise.
-    pub warned: RefCell<Vec<(Span, String, String)>>,
+    pub warned: Vec<(Span, String, String)>,
     /// The parts of requests that answers depend on in a way that caches must know: those that the pipeline reads, and those of layers.
-    pub dependence: RefCell<Dependence>,
+    pub dependence: Dependence,
 }
 
 impl LayerPosition<'_> {

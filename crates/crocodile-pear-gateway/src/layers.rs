@@ -108,7 +108,7 @@ macro_rules! layers {
             }
 
             /// The layers around an endpoint, or around requests that no endpoint serves.
-            pub fn around(&self, at: &LayerPosition<'_>) -> Stack {
+            pub fn around(&self, at: &mut LayerPosition<'_>) -> Stack {
                 let mut stack = Stack::default();
                 $(
                     let ready = self.$name.as_ref().and_then(Option::as_ref);

@@ -32,8 +32,8 @@ async fn the_layer_does_what_contributing_says() {
     let mut cx = Compile::at("", &services, &mut problems);
     let ready = written.compile(&mut cx).unwrap();
     let mut stack = Stack::default();
-    let around = LayerPosition::nothing();
-    stack.push("maintenance", Maintenance::around(&ready, &around).unwrap());
+    let around = Maintenance::around(&ready, &mut LayerPosition::nothing());
+    stack.push("maintenance", around.unwrap());
     let told: Vec<_> = stack.outline().collect();
     assert_eq!(told, [("maintenance", "answers every request with 503, to be tried again after 600 s".to_owned())]);
 

@@ -25,7 +25,7 @@ impl Spec for Adapt {
         Some(Arc::new(Adapt {}))
     }
 
-    fn around(_: &Arc<Self>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(_: &Arc<Self>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.adapting.map(|adapting| Arc::new(Requests(adapting.clone())) as Arc<dyn Layer>)
     }
 }

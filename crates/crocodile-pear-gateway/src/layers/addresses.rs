@@ -58,7 +58,7 @@ impl Spec for Addresses {
         (allow.is_some() || !deny.is_empty()).then(|| Arc::new(AddressFilter { allow, deny, metrics: cx.metrics() }))
     }
 
-    fn around(ready: &Arc<AddressFilter>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<AddressFilter>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }

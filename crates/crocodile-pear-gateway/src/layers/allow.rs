@@ -47,8 +47,8 @@ impl Spec for Allow {
         Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
     }
 
-    fn around(ready: &Arc<Rule>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        at.dependence.borrow_mut().add_reads(ready.filter.reads());
+    fn around(ready: &Arc<Rule>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        at.dependence.add_reads(ready.filter.reads());
         Some(ready.clone())
     }
 }

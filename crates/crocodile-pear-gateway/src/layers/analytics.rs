@@ -71,7 +71,7 @@ impl Spec for Analytics {
         Some(Arc::new(Counting { analytics, by, route: 0 }))
     }
 
-    fn around(ready: &Arc<Counting>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Counting>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let Counting { analytics, by, .. } = &**ready;
         let route = analytics.route(at.route.map_or("", |route| route));
         Some(Arc::new(Counting { analytics: analytics.clone(), by: by.clone(), route }))

@@ -91,8 +91,8 @@ impl Spec for Authenticate {
         Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
     }
 
-    fn around(ready: &Arc<Gate>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        at.dependence.borrow_mut().check();
+    fn around(ready: &Arc<Gate>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        at.dependence.check();
         Some(ready.clone())
     }
 }

@@ -48,7 +48,7 @@ impl Spec for MaxBody {
         Some(Arc::new(BodyBound { most: self.0.as_ref().map(|size| size.bytes() as u64), metrics: cx.metrics() }))
     }
 
-    fn around(ready: &Arc<BodyBound>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<BodyBound>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let most = at.written_max_body.map(|bytes| bytes as u64).or(ready.most)?;
         Some(Arc::new(BodyBound { most: Some(most), metrics: ready.metrics.clone() }))
     }

@@ -79,7 +79,7 @@ impl Spec for Caching {
     }
 
     /// `None`: see [`Caches::around`].
-    fn around(_: &Arc<Caches>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(_: &Arc<Caches>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         None
     }
 }
@@ -101,16 +101,16 @@ pub struct Caches {
 impl Caches {
     /// The cache around the pipeline of an endpoint, whose layers have said what answers depend on. `None` if its answers
     /// cannot be stored, which is noted in `at`.
-    pub fn around(self: &Arc<Self>, at: &LayerPosition<'_>) -> Option<EndpointCache> {
+    pub fn around(self: &Arc<Self>, at: &mut LayerPosition<'_>) -> Option<EndpointCache> {
         let (plan, route) = (at.plan?, at.route?);
         if let Some((message, remedy)) = self.refuse(at) {
-            at.refused.borrow_mut().push((self.place, message, remedy));
+            at.refused.push((self.place, message, remedy));
             return None;
         }
         if plan.uses("id") {
             let message = "`$id` differs in each request and is part of the cache key: no answer is found again";
             let remedy = "leave `$id` out of the pipeline, or leave out `cache`";
-            at.warned.borrow_mut().push((self.place, message.to_owned(), remedy.to_owned()));
+            at.warned.push((self.place, message.to_owned(), remedy.to_owned()));
         }
         let here = CacheOwner::Endpoint(route.to_string());
         let rules = Rules { dependence: self.depend(at), ..self.rules.clone() };
@@ -143,8 +143,8 @@ impl Caches {
     }
 
     /// The parts of requests that the answers depend on in a way that other caches must know, after those of the layers.
-    fn depend(&self, at: &LayerPosition<'_>) -> Dependence {
-        let mut dependence = at.dependence.borrow_mut();
+    fn depend(&self, at: &mut LayerPosition<'_>) -> Dependence {
+        let dependence = &mut at.dependence;
         dependence.add(&self.front.dependence(&self.rules.vary));
         // A key that the gateway checks is one that other caches do not know.
         dependence.settle();
@@ -157,7 +157,7 @@ impl Caches {
                     let remedy = "leave out `public`; name a header field that answers depend on in `vary`, and leave those \
                                   out of `forward` that no answer depends on";
                     let message = format!("`public` for an answer that {why}");
-                    at.refused.borrow_mut().push((place, message, remedy.to_owned()));
+                    at.refused.push((place, message, remedy.to_owned()));
                 }
             }
         }

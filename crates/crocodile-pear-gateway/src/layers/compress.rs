@@ -88,7 +88,7 @@ impl Spec for Compress {
         self.ready(cx.problems).map(Arc::new)
     }
 
-    fn around(ready: &Arc<Compressor>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Compressor>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let proxy = at.plan.is_some_and(|plan| plan.is_proxy());
         let source = if proxy { Source::Call } else { Source::Endpoint };
         Some(Arc::new(Compressing { compressor: ready.clone(), source }))

@@ -35,7 +35,7 @@ impl Spec for ConsumerLimits {
         Some(Arc::new(ConsumerPlace))
     }
 
-    fn around(_: &Arc<ConsumerPlace>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(_: &Arc<ConsumerPlace>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.for_consumers.take()
     }
 }

@@ -108,7 +108,7 @@ impl Spec for Cors {
         })
     }
 
-    fn around(ready: &Arc<CrossOrigin>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<CrossOrigin>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         match at.route {
             Some(_) => Some(ready.clone()),
             None => Some(Arc::new(CrossOrigin { answers: false, ..CrossOrigin::clone(ready) })),

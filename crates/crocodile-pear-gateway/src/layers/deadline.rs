@@ -57,7 +57,7 @@ impl Spec for Deadline {
         self.timeout.duration().map(|_| Arc::new(self.clone()))
     }
 
-    fn around(ready: &Arc<Self>, around: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Self>, around: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         // An endless stream has no last byte.
         let endless = around.plan.is_some_and(|plan| plan.is_endless());
         (!endless).then(|| ready.clone() as Arc<dyn Layer>)

@@ -102,7 +102,7 @@ impl Spec for Files {
         }))
     }
 
-    fn around(ready: &Arc<ReadyFiles>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<ReadyFiles>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(Arc::new(ReadyFiles { piped: at.piped, ..ReadyFiles::clone(ready) }))
     }
 }

@@ -70,12 +70,12 @@ impl Spec for GrpcWeb {
         Some(Arc::new(Written { place: self.0, here: cx.params.is_some() }))
     }
 
-    fn around(ready: &Arc<Written>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Written>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let proxies = at.plan.is_some_and(|plan| plan.is_proxy());
         if !proxies && ready.here && at.plan.is_some() {
             let message = "`grpc_web` needs an endpoint that is a proxy".to_owned();
             let remedy = "write it as `POST /{*method}: UPSTREAM /{*method}`, or leave out `grpc_web`".to_owned();
-            at.refused.borrow_mut().push((ready.place, message, remedy));
+            at.refused.push((ready.place, message, remedy));
         }
         proxies.then(|| ready.clone() as Arc<dyn Layer>)
     }

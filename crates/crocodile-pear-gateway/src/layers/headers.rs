@@ -74,7 +74,7 @@ impl Spec for Headers {
         })
     }
 
-    fn around(ready: &Arc<Dress>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Dress>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }

@@ -56,7 +56,7 @@ impl Spec for InFlight {
         Some(Arc::new(Limit { by, missing: self.missing, most, slots, metrics: cx.metrics() }))
     }
 
-    fn around(ready: &Arc<Limit>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Limit>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let counters = ready.metrics.limit("in_flight", "default", at.route.map(|route| &**route));
         Some(Arc::new(Gate { limit: ready.clone(), counters }))
     }

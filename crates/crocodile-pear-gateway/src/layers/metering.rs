@@ -39,8 +39,8 @@ impl Spec for Metering {
         Some(Arc::new(Meter))
     }
 
-    fn around(ready: &Arc<Meter>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        at.metered.get().then(|| ready.clone() as Arc<dyn Layer>)
+    fn around(ready: &Arc<Meter>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        at.metered.then(|| ready.clone() as Arc<dyn Layer>)
     }
 }
 

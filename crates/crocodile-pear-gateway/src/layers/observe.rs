@@ -49,7 +49,7 @@ impl Spec for Log {
         }))
     }
 
-    fn around(ready: &Arc<ObserveConfig>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<ObserveConfig>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(Arc::new(Observe::new(ready, at.route)))
     }
 }

@@ -54,7 +54,7 @@ impl Spec for PurgeSpec {
         }))
     }
 
-    fn around(ready: &Arc<Purger>, _: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Purger>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(ready.clone())
     }
 }

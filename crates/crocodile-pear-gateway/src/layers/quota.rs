@@ -83,8 +83,8 @@ impl Spec for Quotas {
         (!limits.is_empty()).then(|| Arc::new(Limits::new(limits, place, cx.services.store.clone(), cx.metrics())))
     }
 
-    fn around(ready: &Arc<Limits>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        at.metered.set(at.metered.get() || ready.are_charged());
+    fn around(ready: &Arc<Limits>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        at.metered |= ready.are_charged();
         Some(ready.at(at.route.map(|route| &**route)))
     }
 }

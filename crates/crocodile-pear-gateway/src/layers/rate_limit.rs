@@ -89,13 +89,13 @@ impl Spec for RateLimits {
         Some(Arc::new(Limiters { early: limits(early, LimitPlace::Client), late: limits(late, LimitPlace::Claims) }))
     }
 
-    fn around(ready: &Arc<Limiters>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Limiters>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let route = at.route.map(|route| &**route);
         for limits in ready.early.iter().chain(&ready.late) {
-            at.metered.set(at.metered.get() || limits.are_charged());
+            at.metered |= limits.are_charged();
         }
         if let Some(late) = &ready.late {
-            at.for_consumers.replace(Some(late.at(route)));
+            at.for_consumers = Some(late.at(route));
         }
         ready.early.as_ref().map(|early| early.at(route))
     }

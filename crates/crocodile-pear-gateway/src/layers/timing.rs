@@ -76,7 +76,7 @@ impl Spec for Timing {
         }))
     }
 
-    fn around(ready: &Arc<Chosen>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Chosen>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let timed = at.plan.is_some_and(|plan| plan.is_timed());
         let told = timed || !matches!(**ready, Chosen::Nobody);
         told.then(|| Arc::new(Telling { chosen: ready.clone(), timed }) as Arc<dyn Layer>)

@@ -71,7 +71,7 @@ impl Spec for Validate {
         (!nothing).then(|| Arc::new(Validation { schemas, max_body: 0, metrics }))
     }
 
-    fn around(ready: &Arc<Validation>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Validation>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         Some(Arc::new(Validation { max_body: at.max_body, ..Validation::clone(ready) }))
     }
 }

@@ -36,7 +36,7 @@ impl Spec for Version {
         Some(Arc::new(Counting(cx.metrics())))
     }
 
-    fn around(ready: &Arc<Counting>, at: &LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Counting>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let versioned = at.versioned?.clone();
         let version = &versioned.version;
         let count = ready.0.version(&versioned.group, &version.name);
