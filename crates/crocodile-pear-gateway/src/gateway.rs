@@ -56,7 +56,7 @@ use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Verd
 use crate::layers::Shared;
 use crate::layers::cache::EndpointCache;
 use crate::listeners::spec::{Listening, check_folder};
-use crate::server::{BodyPace, ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
+use crate::server::{ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
 use crate::shared::persistent::Lasting;
 use crate::shared::redis_tier::{self, Store};
 use crate::telemetry::metrics::Metrics;
@@ -694,10 +694,9 @@ impl Gateway {
         {
             scope.set_timeout(Timeout::After(timeout));
         }
-        // Kept in the extensions, because few requests have a body that is still to come.
-        request.patience.map(|patience| scope.extensions_mut().insert(patience));
-        let ClientRequest { interim, upgrade, trailers, expects, .. } = request;
-        scope.set_passage(Passage { interim, upgrade: None, trailers, expects });
+        scope.set_pace(request.pace);
+        scope.set_passage(request.side_channel);
+        let upgrade = request.upgrade;
         let mut scope = Unshared::new(scope);
         async move {
             // Before any check that could refuse the request: a certificate authority has no credentials, and may use
@@ -947,9 +946,9 @@ impl Endpoint {
             scope.facts_mut().set_route(route.clone());
         }
         if self.stream == StreamSpec::On
-            && let Some(patience) = scope.extensions().get::<Arc<dyn BodyPace>>()
+            && let Some(pace) = scope.pace()
         {
-            patience.unhurried();
+            pace.unhurried();
         }
         match (self.kind, &self.upgrade) {
             (EndpointKind::Proxy, Some(allowed)) if upgrade => {

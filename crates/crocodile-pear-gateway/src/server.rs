@@ -39,7 +39,7 @@ pub use handover::Handover;
 pub use listen::{Entry, Listeners, Redirect, Unbound};
 pub use pace::MinRate;
 pub use reply::{End, Ending, Observer, Reply, Unfinished};
-pub use request::{BodyPace, ClientRequest, Connection, NoMinimumRate};
+pub use request::{ClientRequest, Connection, NoMinimumRate};
 pub use settings::Settings;
 pub use shutdown::Shutdown;
 pub use tls::{Acquired, Day, Demand, Distrust, Identity, Overdue, Secured, Setup, Tls, Trust, Unfit};

@@ -14,7 +14,7 @@ use http::Response;
 
 use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
 use crate::observe::access_log::{Access, AccessSpec};
-use crate::server::{BodyPace, Ending};
+use crate::server::Ending;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::metrics::requests::RouteCounters;
 use crate::telemetry::recent::{Failure, History, RouteNumber};
@@ -207,8 +207,8 @@ fn weigh(scope: &mut Scope) {
 
 /// How many bytes of the request's body have arrived.
 fn received(scope: &Scope) -> u64 {
-    match scope.extensions().get::<Arc<dyn BodyPace>>() {
-        Some(patience) => patience.received(),
+    match scope.pace() {
+        Some(pace) => pace.received(),
         None => scope.extensions().get::<Whole>().map_or(0, |whole| whole.0),
     }
 }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::http::http1::request::{self, Bounds, Refusal, RequestHead};
 use crocodile_pear::unstable::http::http1::{Decoder, Framing, head_end};
 use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::message::side_channel::Interim;
+use crocodile_pear::unstable::message::side_channel::{Interim, Passage};
 use http::header::{HeaderValue, ORIGIN};
 use http::{StatusCode, Version};
 use tokio::io::AsyncWriteExt;
@@ -327,21 +327,9 @@ fn open(wire: &mut Wire, head: Box<RequestHead>, connection: &Arc<Connection>) -
     let expects = head.expects && upload.as_ref().is_some_and(Upload::untouched);
     let RequestHead { method, target, version, headers, upgrades: upgrade, trailers, .. } = *head;
     let interim = (version == Version::HTTP_11).then(|| connection.clone() as Arc<dyn Interim>);
-    let connection = connection.clone();
-    let patience = upload.as_ref().map(Upload::patience);
-    let request = ClientRequest {
-        method,
-        target,
-        version,
-        headers,
-        body,
-        connection,
-        interim,
-        upgrade,
-        trailers,
-        expects,
-        patience,
-    };
+    let side_channel = Passage { interim, upgrade: None, trailers, expects };
+    let (connection, pace) = (connection.clone(), upload.as_ref().map(Upload::body_pace));
+    let request = ClientRequest { method, target, version, headers, body, connection, side_channel, upgrade, pace };
     OpenedConnection { request: Ok(request), asked, upload }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crocodile_pear::unstable::http::http1::Headers;
 use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::message::side_channel::Interim;
+use crocodile_pear::unstable::message::side_channel::{BodyPace, Interim, Passage};
 use crocodile_pear::unstable::request::facts::{ClientAddress, ClientFacts};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
@@ -73,16 +73,6 @@ impl Interim for Connection {
     }
 }
 
-/// Switches off the minimum rate of a client's body. A body that is a stream may pause, or arrive as slowly as it
-/// likes.
-pub trait BodyPace: Send + Sync {
-    /// Removes the minimum rate of this body.
-    fn unhurried(&self);
-
-    /// How many bytes of the body the handler has received.
-    fn received(&self) -> u64;
-}
-
 /// An extension of an answer that is a stream and has no minimum rate.
 #[derive(Clone, Copy, Debug)]
 pub struct NoMinimumRate;
@@ -101,14 +91,10 @@ pub struct ClientRequest {
     pub body: Body,
     /// The connection that carries it.
     pub connection: Arc<Connection>,
-    /// Sends interim answers, if the client supports them.
-    pub interim: Option<Arc<dyn Interim>>,
+    /// The extras that the client accepts besides the answer.
+    pub side_channel: Passage,
     /// Whether the client asks to change to another protocol, which the field `Upgrade` names.
     pub upgrade: bool,
-    /// Whether the client accepts trailers.
-    pub trailers: bool,
-    /// Whether the client waits for `100 Continue`, and has sent nothing of its body.
-    pub expects: bool,
-    /// Controls how long the body may take, if it is still to come.
-    pub patience: Option<Arc<dyn BodyPace>>,
+    /// The pace of the body, if it is still to come.
+    pub pace: Option<Arc<dyn BodyPace>>,
 }

@@ -183,7 +183,7 @@ impl Play {
                 response
             }
             "/unhurried" => {
-                request.patience.iter().for_each(|patience| patience.unhurried());
+                request.pace.iter().for_each(|pace| pace.unhurried());
                 self.echo(request).await
             }
             "/fail" => {
@@ -207,7 +207,7 @@ impl Play {
                     let fields = [("link", link), ("content-length", "3"), ("connection", "x")];
                     let fields = fields.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
                     let status = http::StatusCode::from_u16(status).unwrap();
-                    if let Some(interim) = &request.interim {
+                    if let Some(interim) = &request.side_channel.interim {
                         interim.interim(status, &HeaderMap::from_iter(fields));
                     }
                 }

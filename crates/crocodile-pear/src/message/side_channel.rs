@@ -39,6 +39,15 @@ pub trait Interim: Send + Sync {
     fn interim(&self, status: StatusCode, headers: &HeaderMap);
 }
 
+/// The pace of a client's body while it arrives.
+pub trait BodyPace: Send + Sync {
+    /// Removes the minimum rate of this body. A body that is a stream may pause, or arrive as slowly as it likes.
+    fn unhurried(&self);
+
+    /// The number of bytes of the body that have arrived.
+    fn received(&self) -> u64;
+}
+
 /// Bytes in both directions.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 

@@ -17,7 +17,7 @@ use crate::http::http1::Headers;
 use crate::jq::{self, Data, Value};
 use crate::message::body::Body;
 use crate::message::names::Names;
-use crate::message::side_channel::Passage;
+use crate::message::side_channel::{BodyPace, Passage};
 use crate::telemetry::request_record::Record;
 use crate::telemetry::timeline::Timeline;
 use crate::telemetry::trace::Trace;
@@ -58,6 +58,7 @@ pub struct Scope {
     extensions: Extensions,
     pub(super) body: Mutex<Option<Body>>,
     passage: Passage,
+    pace: Option<Arc<dyn BodyPace>>,
     timeline: Timeline,
     record: Option<Arc<Record>>,
     deadline: Option<Instant>,
@@ -93,6 +94,7 @@ impl Scope {
             extensions: Extensions::new(),
             body: Mutex::new(Some(body)),
             passage: Passage::default(),
+            pace: None,
             timeline: Timeline::begin(),
             record: None,
             deadline: None,
@@ -262,6 +264,16 @@ impl Scope {
     /// Says it, where the pipeline is that one call.
     pub fn set_passage(&mut self, passage: Passage) {
         self.passage = passage;
+    }
+
+    /// The pace of the client's body, if that is still to come.
+    pub fn pace(&self) -> Option<&dyn BodyPace> {
+        self.pace.as_deref()
+    }
+
+    /// Says how the client's body arrives.
+    pub fn set_pace(&mut self, pace: Option<Arc<dyn BodyPace>>) {
+        self.pace = pace;
     }
 
     /// Timers log one line for each producer, before the pipeline runs.

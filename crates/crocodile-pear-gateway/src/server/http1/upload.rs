@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::http1::{Broken, Decoder};
+use crocodile_pear::unstable::message::side_channel::BodyPace;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::super::pace::Pace;
-use super::super::request::BodyPace;
 use super::super::settings::Settings;
 use super::wire::Wire;
 
@@ -83,7 +83,7 @@ impl Upload {
     }
 
     /// A handle to declare that the body is a stream.
-    pub fn patience(&self) -> Arc<dyn BodyPace> {
+    pub fn body_pace(&self) -> Arc<dyn BodyPace> {
         self.desk.clone()
     }
 

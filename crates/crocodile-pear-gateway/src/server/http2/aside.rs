@@ -6,11 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use crocodile_pear::unstable::http::http1::fields::of_interim;
-use crocodile_pear::unstable::message::side_channel::Interim;
+use crocodile_pear::unstable::message::side_channel::{BodyPace, Interim};
 use h2::server::SendResponse;
 use http::{HeaderMap, Response, StatusCode};
-
-use super::super::request::BodyPace;
 
 /// Interim answers of one request that may wait for the connection; more are dropped.
 const MOST_INTERIM: usize = 32;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::unstable::http::http1::request::Refusal;
 use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::side_channel::{BodyPace, Passage};
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
@@ -16,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::super::handler::Handler;
 use super::super::reply::Reply;
-use super::super::request::{BodyPace, ClientRequest, Connection};
+use super::super::request::{ClientRequest, Connection};
 use super::super::shared::Core;
 use super::aside::Aside;
 use super::done::Done;
@@ -156,11 +157,9 @@ fn open<H: Handler>(
         headers: headers.into(),
         body,
         connection: connection.clone(),
-        interim: Some(aside.clone()),
+        side_channel: Passage { interim: Some(aside.clone()), upgrade: None, trailers, expects: expects && pulled },
         upgrade: tunnel.is_some(),
-        trailers,
-        expects: expects && pulled,
-        patience: pulled.then(|| aside.clone() as Arc<dyn BodyPace>),
+        pace: pulled.then(|| aside.clone() as Arc<dyn BodyPace>),
     };
     OpenedStream { request: Ok(request), asked, aside, tunnel }
 }
