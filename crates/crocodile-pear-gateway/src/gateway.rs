@@ -1,68 +1,58 @@
-//! Compiles a document into a gateway, and serves requests from beginning to end.
+//! Compiles a document into a gateway. Requests are served in `serve`.
 
 pub(crate) mod choices;
 pub(crate) mod config_status;
 pub(crate) mod detach;
 pub mod document;
+pub(crate) mod endpoint;
 pub(crate) mod health_checks;
+mod host_routes;
 pub(crate) mod layer_origins;
 pub mod live;
 pub(crate) mod locked_settings;
 pub(crate) mod self_call_check;
+mod serve;
 pub(crate) mod upstream_check;
+
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::unstable::cache::downstream::{Made, describe};
-use crocodile_pear::unstable::cache::{self, Dependence};
+use crocodile_pear::unstable::cache;
 use crocodile_pear::unstable::config::carried_state::{Carry, Reading};
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Located, Node, Timeout};
+use crocodile_pear::unstable::config::spec::{Decode, Located, Node};
 use crocodile_pear::unstable::database::Database;
-use crocodile_pear::unstable::error::Error;
-use crocodile_pear::unstable::http::date::Moment;
-use crocodile_pear::unstable::http::loop_detection::{self, Forwards};
-use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::message::side_channel::Passage;
-use crocodile_pear::unstable::pipeline::plan::{Plan, listed, often_has_body};
+use crocodile_pear::unstable::pipeline::plan::{Plan, often_has_body};
 use crocodile_pear::unstable::pipeline::step::{
-    ByName, CallMethod, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
+    ByName, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
 };
 use crocodile_pear::unstable::pipeline::steps::Written;
-use crocodile_pear::unstable::request::context::{Params, Scope};
 use crocodile_pear::unstable::upstream::{Resolver, Upstream, UpstreamEnvironment};
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
+use http::Method;
 use indexmap::IndexMap;
-
-use crate::net::address::{self, Address};
-use crate::runtime::tasks::{Work, Worked};
 
 use crate::gateway::detach::Detaching;
 use crate::gateway::document::{Clients, Document, EndpointSpec, GroupSpec, Placed, Unread, UnreadBodySpec, plain};
-use crate::net::trusted_proxies::Trust;
-use crate::shared::events::{self, EventSource};
-
+pub use crate::gateway::endpoint::Endpoint;
+use crate::gateway::endpoint::EndpointKind;
+use crate::gateway::host_routes::{HostRoutes, RouteTarget};
 use crate::gateway::layer_origins::{PlaceOfLayers, origins};
-use crate::http::response;
-use crate::http::route::{FoundRoute, HostPattern, Hosts, METHODS, Route, Routes};
-use crate::http::upgrade::Allowed;
-use crate::layer::stack::{LayerPass, Stack};
-use crate::layer::unshared::Unshared;
-use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths, Verdict};
+use crate::http::route::{HostPattern, Hosts, Route, Routes};
+use crate::http::version::Adapting;
+use crate::layer::stack::Stack;
+use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths};
 use crate::layers::Shared;
-use crate::layers::cache::EndpointCache;
 use crate::listeners::spec::{Listening, check_folder};
-use crate::server::{ClientRequest, Connection, NoMinimumRate, Redirect, Refusal, Reply, grpc};
+use crate::net::address::{self, Address};
+use crate::net::trusted_proxies::Trust;
+use crate::runtime::tasks::{Work, Worked};
+use crate::shared::events::{self, EventSource};
 use crate::shared::persistent::Lasting;
 use crate::shared::redis_tier::{self, Store};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
-
-use crate::http::version::{Adapting, Choice, Chooser, Named, Versioned};
 
 /// Everything that serves requests. Immutable: a reload makes a new one.
 pub struct Gateway {
@@ -94,76 +84,6 @@ pub struct Gateway {
     table: Arc<PublicTable>,
     /// The paths that the table is filled with, until all are compiled.
     ways: Vec<(PublicWay, Vec<String>, Option<Method>)>,
-}
-
-/// The endpoints of one host.
-struct HostRoutes {
-    routes: Routes<RouteTarget>,
-    /// The choosers of versions for its groups.
-    apis: Vec<Arc<Chooser>>,
-    /// The layers around this host's requests that no endpoint serves.
-    unserved: Arc<Stack>,
-}
-
-/// An entry of the router: an endpoint and its version.
-struct RouteTarget {
-    endpoint: Arc<Endpoint>,
-    /// Its version, unless the path alone chooses the version.
-    version: Option<Arc<Versioned>>,
-}
-
-impl RouteTarget {
-    /// Whether this endpoint belongs to the version that a request asks for.
-    fn serves(&self, choice: &mut Choice, scope: &Scope) -> bool {
-        match &self.version {
-            None => true,
-            Some(own) => *choice.of(&own.chooser, scope) == Named::Version(own.index),
-        }
-    }
-
-    /// Whether both belong to the same API, but to different versions of it.
-    fn apart(&self, other: &RouteTarget) -> bool {
-        let versions = self.version.as_ref().zip(other.version.as_ref());
-        versions.is_some_and(|(own, other)| Arc::ptr_eq(&own.chooser, &other.chooser) && own.index != other.index)
-    }
-}
-
-/// The way in which an endpoint serves a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EndpointKind {
-    /// Passes it on whole, with everything that passes beside a request and its answer.
-    Proxy,
-    /// Runs a pipeline for it.
-    Pipeline,
-}
-
-/// A compiled endpoint.
-pub struct Endpoint {
-    /// `METHOD /path` as written. In a group with hosts: `METHOD HOST/path`, with the first host.
-    pub name: Arc<str>,
-    kind: EndpointKind,
-    /// The pipeline.
-    pub plan: Arc<Plan>,
-    /// The cache around the pipeline, if its answers are stored.
-    cache: Option<EndpointCache>,
-    /// The layers around pipeline and cache.
-    pub layers: Arc<Stack>,
-    /// The protocols that clients may upgrade to.
-    pub upgrade: Option<Allowed>,
-    /// Whether its requests and answers are streams.
-    stream: StreamSpec,
-    /// The newer version that serves this endpoint in the same way.
-    pub same_as: Option<Arc<str>>,
-    /// Whether clients usually send a body with its method.
-    takes_bodies: bool,
-    /// How its pipeline goes on without the client, if it does.
-    detach: Option<Arc<Detaching>>,
-    /// Where its layers are written, for `explain`.
-    pub origins: Vec<(&'static str, String)>,
-    /// The name again, if an expression uses `$route`.
-    named: Option<Arc<str>>,
-    /// The parts of requests that its answers depend on in a way that caches must know, if there are any.
-    dependence: Option<Box<Dependence>>,
 }
 
 /// The inputs of a compilation besides the document.
@@ -666,199 +586,6 @@ impl Gateway {
         self.lasting.cache.resize(self.memory);
         self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.state.tier()));
     }
-
-    /// Serves a request from beginning to end. `gateway` is kept alive meanwhile.
-    pub fn handle(
-        gateway: impl Deref<Target = Arc<Gateway>> + Send,
-        request: ClientRequest,
-    ) -> impl Future<Output = Reply> + Send {
-        // Made before the future, which would otherwise hold the whole request until its end. On the heap at once, because
-        // it is large and passed on often.
-        let mut client = request.connection.client(request.version);
-        let redirect = request.connection.entry.redirect.clone();
-        let challenge = request.connection.entry.challenges.answer(request.target.path());
-        let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
-        let trusted = gateway.trust.trusts(client.address);
-        if trusted {
-            gateway.trust.resolve(&mut client, scope.headers());
-        }
-        scope.facts_mut().set_client(client);
-        if let Some(traces) = &gateway.traces {
-            let trace = traces.follow(&scope, trusted);
-            scope.keep_trace(trace);
-        } else if gateway.records {
-            scope.keep_record();
-        }
-        if request.version == Version::HTTP_2
-            && let Some(timeout) = grpc::timeout(scope.headers())
-        {
-            scope.set_timeout(Timeout::After(timeout));
-        }
-        scope.set_pace(request.pace);
-        scope.set_passage(request.side_channel);
-        let upgrade = request.upgrade;
-        let mut scope = Unshared::new(scope);
-        async move {
-            // Before any check that could refuse the request: a certificate authority has no credentials, and may use
-            // any address.
-            if let Some(answer) = challenge {
-                return response::challenge(answer).into();
-            }
-            if let Some(redirect) = redirect {
-                return gateway.redirect(scope, &redirect);
-            }
-            let site = gateway.hosts.find(|| scope.host());
-            // Both are rare: requests from another gateway, and requests about the server.
-            if (scope.forwarded() || *scope.method() == Method::OPTIONS)
-                && let Some(response) = answer_itself(&scope, site)
-            {
-                return Box::pin(gateway.leave(scope, response)).await;
-            }
-            let found = site.map(|site| site.find(&scope));
-            match found.unwrap_or(Ok(FoundRoute::Nothing)) {
-                Ok(FoundRoute::Endpoint(RouteTarget { endpoint, .. }, params))
-                    if !another_answers(site, &scope, endpoint) =>
-                {
-                    endpoint.receive(&mut scope, params, upgrade);
-                    endpoint.serve(scope).await
-                }
-                // Boxed: this case is rare, and its size would be added to every request's future.
-                other => Box::pin(gateway.turn_away(scope, site, other)).await,
-            }
-        }
-    }
-
-    /// Sends an answer that the gateway made itself.
-    async fn leave(&self, scope: Unshared<Scope>, response: Response<Body>) -> Reply {
-        let (pass, refused) = LayerPass::enter(&self.unserved, scope).await;
-        pass.leave(refused.unwrap_or(response)).await
-    }
-
-    /// Answers a request that no endpoint serves.
-    async fn turn_away(
-        &self,
-        scope: Unshared<Scope>,
-        site: Option<&HostRoutes>,
-        found: Result<FoundRoute<'_, RouteTarget>, Error>,
-    ) -> Reply {
-        let unserved = site.map_or(&self.unserved, |site| &site.unserved);
-        let asked = site.and_then(|site| site.asked_about(&scope, &found).or_else(|| site.purged(&scope)));
-        let open = site.filter(|site| site.is_open(&scope, &found)).map(|_| Arc::new(unserved.without(&FOR_KNOWN)));
-        let unserved = open.as_ref().unwrap_or(unserved);
-        let other =
-            site.filter(|_| matches!(found, Ok(FoundRoute::Nothing))).and_then(|site| site.other_version(&scope));
-        let layers = asked.map_or(unserved, |endpoint| &endpoint.layers);
-        let (pass, refused) = LayerPass::enter(layers, scope).await;
-        let response = match (refused.or(other), found) {
-            (Some(response), _) => response,
-            (None, Ok(FoundRoute::Methods(methods))) => response::other_method(pass.scope().method(), &methods),
-            (None, Ok(_)) if site.is_none() => response::other_host(),
-            (None, Ok(_)) => response::not_found(),
-            (None, Err(error)) => response::fail(&error),
-        };
-        pass.leave(response).await
-    }
-
-    /// Redirects a request to `https`. The request passes no layer on its way in, because layers could ask for
-    /// credentials, and the client must not send those in clear text.
-    fn redirect(&self, scope: Unshared<Scope>, redirect: &Redirect) -> Reply {
-        let host = scope.headers().get(HOST).and_then(|host| host.to_str().ok());
-        let target = redirect.location(host, scope.target());
-        LayerPass::refuse(&self.unserved, scope, || response::redirect(target.as_deref()))
-    }
-
-    /// Answers a request that could not be read.
-    pub fn refuse(&self, refusal: Refusal, origin: Option<HeaderValue>, connection: &Connection) -> Reply {
-        let headers: HeaderMap = origin.map(|origin| (ORIGIN, origin)).into_iter().collect();
-        let mut scope = Scope::new(Method::GET, None, headers, Body::empty());
-        scope.facts_mut().set_client(connection.client(connection.version));
-        LayerPass::refuse(&self.unserved, Unshared::new(scope), || response::refusal(&refusal))
-    }
-}
-
-impl HostRoutes {
-    /// The endpoint whose layers answer a preflight: the one that would serve the announced request (Fetch, 4.8).
-    fn asked_about(&self, scope: &Scope, found: &Result<FoundRoute<'_, RouteTarget>, Error>) -> Option<&Arc<Endpoint>> {
-        // A preflight does not say which version the announced request will ask for.
-        let (&Method::OPTIONS, Ok(_)) = (scope.method(), found) else { return None };
-        self.announced(scope)
-    }
-
-    /// Whether an `OPTIONS` is about a path that is open to everybody, so that no credentials are needed to ask about it.
-    fn is_open(&self, scope: &Scope, found: &Result<FoundRoute<'_, RouteTarget>, Error>) -> bool {
-        let (&Method::OPTIONS, Ok(FoundRoute::Methods(methods)), Some(path)) = (scope.method(), found, scope.path())
-        else {
-            return false;
-        };
-        methods.iter().any(|method| match self.routes.find(method, path, |_| true) {
-            Ok(FoundRoute::Endpoint(slot, _)) => !slot.endpoint.layers.has(AUTHENTICATE),
-            _ => false,
-        })
-    }
-
-    /// The endpoint whose cached answers a `PURGE` is about, if purging is allowed there.
-    fn purged(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
-        if scope.method().as_str() != "PURGE" {
-            return None;
-        }
-        match self.routes.find(&Method::GET, scope.path()?, |_| true) {
-            Ok(FoundRoute::Endpoint(slot, _)) => {
-                Some(&slot.endpoint).filter(|endpoint| endpoint.layers.answers_purges || self.unserved.answers_purges)
-            }
-            _ => None,
-        }
-    }
-
-    /// The endpoint that would serve the request that a preflight announces.
-    fn announced(&self, scope: &Scope) -> Option<&Arc<Endpoint>> {
-        let announced = scope.headers().get(ACCESS_CONTROL_REQUEST_METHOD)?;
-        let announced = Method::from_bytes(announced.as_bytes()).ok()?;
-        // Any version will do: the layers are the same in all.
-        match self.routes.find(&announced, scope.path()?, |_| true) {
-            Ok(FoundRoute::Endpoint(slot, _)) => Some(&slot.endpoint),
-            _ => None,
-        }
-    }
-
-    /// Finds the endpoint for a request.
-    fn find(&self, scope: &Scope) -> Result<FoundRoute<'_, RouteTarget>, Error> {
-        let mut choice = Choice::default();
-        self.routes.find(scope.method(), scope.path().unwrap_or_default(), |slot| slot.serves(&mut choice, scope))
-    }
-
-    /// The answer if the requested version does not exist, or does not have this endpoint.
-    fn other_version(&self, scope: &Scope) -> Option<Response<Body>> {
-        let (method, path) = (scope.method(), scope.path()?);
-        let mut choice = Choice::default();
-        let _ = self.routes.find(method, path, |slot| slot.serves(&mut choice, scope));
-        if let Some((chooser, named)) = choice.made() {
-            let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();
-            let mut response = match named {
-                Named::Refused(status, detail) => response::other_version(*status, detail, &all),
-                Named::Version(_) => {
-                    let has = |index: &usize| {
-                        let serves = |slot: &RouteTarget| slot.version.as_ref().is_some_and(|own| own.index == *index);
-                        matches!(self.routes.find(method, path, serves), Ok(FoundRoute::Endpoint(..)))
-                    };
-                    let those: Vec<&str> = (0..all.len()).filter(has).map(|index| all[index]).collect();
-                    response::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those)
-                }
-            };
-            response.headers_mut().extend(chooser.vary().map(|vary| (VARY, vary)));
-            return Some(response);
-        }
-        let chooser = self.apis.iter().find(|chooser| chooser.looks_versioned(path))?;
-        let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();
-        if !chooser.names_one(path) {
-            return Some(response::other_version(StatusCode::NOT_FOUND, "there is no such version", &all));
-        }
-        let has = |name: &&str| {
-            let there = chooser.in_version(path, name);
-            there.is_some_and(|path| matches!(self.routes.find(method, &path, |_| true), Ok(FoundRoute::Endpoint(..))))
-        };
-        let those: Vec<&str> = all.into_iter().filter(has).collect();
-        (!those.is_empty()).then(|| response::other_version(StatusCode::NOT_FOUND, ELSEWHERE, &those))
-    }
 }
 
 const ANY_PAGE: &str =
@@ -866,15 +593,6 @@ const ANY_PAGE: &str =
 
 const PAGES: &str = "write `cors: https://shop.example` with the origins of the pages that may, or `cors: off` if the upstream checks \
                      `origin`, which it always gets";
-
-/// The layer that says who a client is.
-const AUTHENTICATE: &str = "authenticate";
-
-/// The layers that need to know who a client is.
-const FOR_KNOWN: [&str; 4] = [AUTHENTICATE, "consumer_limit", "quota", "allow"];
-
-/// Sent to clients that ask for an endpoint in the wrong version.
-const ELSEWHERE: &str = "this version has no such endpoint; others have";
 
 /// Compiles the changes that turn requests of an older version into those of the newest; `None` if there are no
 /// changes.
@@ -896,15 +614,6 @@ fn adapting(
         }
     }
     sound.map(|()| (!changes.is_empty()).then(|| Arc::new(Adapting { changes, max_body })))
-}
-
-/// Whether this is a preflight for another endpoint than the one that serves `OPTIONS`.
-fn another_answers(site: Option<&HostRoutes>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
-    *scope.method() == Method::OPTIONS
-        && scope.headers().contains_key(ORIGIN)
-        && site
-            .and_then(|site| site.announced(scope))
-            .is_some_and(|asked| asked.layers.answers_preflights && !Arc::ptr_eq(asked, serves))
 }
 
 /// The layers and hosts that the endpoints of one group share.
@@ -936,171 +645,6 @@ impl GroupContext<'_> {
         }
         format!("{}{version}", route.name(&format!("{host}{}", route.path))).into()
     }
-}
-
-impl Endpoint {
-    /// Makes a request one of this endpoint. `upgrade`: the client asks for another protocol.
-    fn receive(&self, scope: &mut Scope, params: Params, upgrade: bool) {
-        scope.set_params(params);
-        if let Some(route) = &self.named {
-            scope.facts_mut().set_route(route.clone());
-        }
-        if self.stream == StreamSpec::On
-            && let Some(pace) = scope.pace()
-        {
-            pace.unhurried();
-        }
-        match (self.kind, &self.upgrade) {
-            (EndpointKind::Proxy, Some(allowed)) if upgrade => {
-                let upgrade = allowed.choose(scope.headers());
-                let passage = scope.passage().clone();
-                scope.set_passage(Passage { upgrade, ..passage });
-            }
-            // A proxy passes HEAD on.
-            (EndpointKind::Proxy, _) => {}
-            // A pipeline reads bodies, so it runs as GET, and the body is left out.
-            (EndpointKind::Pipeline, _) => {
-                scope.set_passage(Passage::default());
-                scope.call_as_get();
-            }
-        }
-    }
-
-    /// Serves a request: in through the layers, through the pipeline, and out again.
-    async fn serve(&self, scope: Unshared<Scope>) -> Reply {
-        let (pass, refused) = LayerPass::enter(&self.layers, scope).await;
-        // Not in a tuple with it: a response is large.
-        let own = refused.is_none();
-        let mut response = match refused {
-            Some(response) => response,
-            None => self.run(pass.scope()).await,
-        };
-        // The refusal of a layer is not kept by anybody.
-        if let Some(dependence) = &self.dependence
-            && (own || !response.status().is_client_error() && !response.status().is_server_error())
-        {
-            describe(response.status(), response.headers_mut(), Made::Alone, dependence, Moment::now());
-        }
-        if self.stream == StreamSpec::On {
-            response.extensions_mut().insert(NoMinimumRate);
-        }
-        pass.leave(response).await
-    }
-}
-
-impl Endpoint {
-    /// The names of its layers and its cache, from the outside in, each with a description of what it does.
-    pub fn outline(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.layers.outline().chain(self.cache.as_ref().map(|cache| ("cache", cache.outline())))
-    }
-
-    /// Whether it has a layer of this name, or a cache where the name is that.
-    pub fn has(&self, name: &str) -> bool {
-        self.layers.has(name) || name == "cache" && self.cache.is_some()
-    }
-
-    /// How its pipeline goes on without the client, for `explain`.
-    pub fn detached(&self) -> Option<String> {
-        self.detach.as_ref().map(|detach| detach.outline())
-    }
-
-    /// Where a client's body goes, for `explain`; `None` if clients do not send one with its method, or if there is no call.
-    pub fn client_body(&self) -> Option<String> {
-        let plan = &self.plan;
-        if !self.takes_bodies || plan.calls() == 0 {
-            return None;
-        }
-        let taken = plan.taken();
-        let whole = format!("read whole, up to {} bytes", plan.max_body());
-        let streams = taken.streams.iter().map(|name| format!("a stream to `{name}`"));
-        let copies = taken.copies.iter().map(|name| format!("a copy to `{name}`"));
-        let read = plan.reads_body().then(|| match plan.needs_value() {
-            true => "`$body` (415 if it is no text)".to_owned(),
-            false => "`$body`".to_owned(),
-        });
-        let places: Vec<String> = streams.chain(copies).chain(read).collect();
-        Some(match (places.is_empty(), plan.reads_body() || !taken.copies.is_empty()) {
-            (true, _) if plan.refuses_body() => "refused with 413, because no call takes it".to_owned(),
-            (true, _) => "ignored".to_owned(),
-            (false, true) => format!("{whole}: {}", places.join(", ")),
-            (false, false) => places.join(", "),
-        })
-    }
-
-    /// The methods of its calls, for `explain`; `None` if clients send no body with the method of the endpoint.
-    pub fn call_methods(&self) -> Option<String> {
-        let plan = &self.plan;
-        if !self.takes_bodies {
-            return None;
-        }
-        let one = |(method, upstream): &(CallMethod, String)| match method {
-            CallMethod::Clients => format!("the client's to `{upstream}`"),
-            CallMethod::Written(method) => format!("{method} to `{upstream}`"),
-            CallMethod::Default(method) => format!("{method} to `{upstream}` by default"),
-        };
-        let mut told: Vec<String> = Vec::new();
-        for told_once in plan.taken().methods.iter().map(one) {
-            if !told.contains(&told_once) {
-                told.push(told_once);
-            }
-        }
-        let refused = match plan.served() {
-            [] => String::new(),
-            served => format!("; other methods than {} get 405", listed(served)),
-        };
-        (!told.is_empty()).then(|| format!("{}{refused}", told.join(", ")))
-    }
-
-    /// Answers from the cache or from the pipeline.
-    async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
-        let plan = &self.plan;
-        if !plan.serves(scope.method()) {
-            return response::other_method(scope.method(), &plan.served().iter().collect::<Vec<_>>());
-        }
-        // Before the caches: a copy would answer a request whose body nobody has seen.
-        if plan.refuses_body()
-            && scope.has_body()
-            // Boxed: other requests would carry the room.
-            && let Err(error) = Box::pin(scope.refuse_body()).await
-        {
-            return response::fail(&error);
-        }
-        if let Some(detach) = &self.detach {
-            // Boxed, too.
-            return Box::pin(detach.run(scope, plan)).await;
-        }
-        let answer = match self.cache.as_ref().map_or(Verdict::Pass, |cache| cache.answer(scope)) {
-            Verdict::Pass => None,
-            Verdict::Answer(response) => Some(response),
-            Verdict::Wait(verdict) => verdict.await,
-        };
-        match answer {
-            Some(response) => response,
-            None => response::respond(self.plan.answer(scope).await, scope),
-        }
-    }
-}
-
-/// Answers requests that go no further: those about the server itself (RFC 9110, 9.3.7), those whose `Max-Forwards` has
-/// run out, and those that have come back to this gateway in a loop.
-fn answer_itself(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<Body>> {
-    let asks = *scope.method() == Method::OPTIONS;
-    if asks && scope.path() == Some("*") {
-        return Some(response::options(&METHODS));
-    }
-    if asks && scope.forwarded() && loop_detection::forwards(scope.headers()) == Forwards::AtMost(0) {
-        let (site, path) = (site?, scope.path()?);
-        let serves = |method: &&str| {
-            let method = Method::from_bytes(method.as_bytes());
-            method.is_ok_and(|method| matches!(site.routes.find(&method, path, |_| true), Ok(FoundRoute::Endpoint(..))))
-        };
-        let has: Vec<&str> = METHODS.iter().copied().filter(serves).collect();
-        return (!has.is_empty()).then(|| response::options(&has));
-    }
-    if !scope.forwarded() {
-        return None;
-    }
-    loop_detection::check(scope.headers()).err().map(|error| response::fail(&error))
 }
 
 /// The trusted proxies.
