@@ -4,16 +4,18 @@ use super::super::yaml::{Map, Yaml};
 use super::call::Call;
 use super::endpoint::Endpoint;
 use super::file::File;
+use super::parse::Directive;
 use super::regex::Route;
 use super::scope::Scope;
 
-/// Adds files to an endpoint. Whether there are any, or an answer in their place.
+/// Adds files to an endpoint. Whether there are any, or an answer in their place. `hidden` is a location that is not imported,
+/// and that gives out none of its files.
 pub fn read(
     file: &File<'_>,
     scope: &Scope<'_>,
     route: &Route,
     endpoint: &mut Endpoint,
-    named: impl Fn(&str) -> Option<(Call, Map)>,
+    (named, hidden): (impl Fn(&str) -> Option<(Call, Map)>, Option<&Directive>),
 ) -> bool {
     let ledger = file.ledger;
     let attempts = scope.last("try_files");
@@ -60,6 +62,13 @@ pub fn read(
         endpoint.body = Some(super::answer::respond(404, Map::default(), None));
         return true;
     };
+    if let (Some(root), Some(hidden)) = (root(scope), hidden) {
+        let those = hidden.texts().collect::<Vec<_>>().join(" ");
+        let why =
+            format!("nginx gives out no files of the location `{those}`, which is not imported: they would be public");
+        ledger.report(root, why, "write `files` with a folder in which there are none of them");
+        return false;
+    }
     let mut files = Map::of("folder", Yaml::text(&folder));
     if let Some(index) = scope.last("index") {
         match index.arg(0).filter(|name| !name.contains(['$', '/'])) {
@@ -102,10 +111,14 @@ pub fn read(
     true
 }
 
+fn root<'a>(scope: &Scope<'a>) -> Option<&'a Directive> {
+    let own = scope.own().iter().rfind(|directive| directive.name == "alias");
+    own.or_else(|| scope.last("root"))
+}
+
 /// The folder of a location, or its file.
 fn folder(file: &File<'_>, scope: &Scope<'_>, route: &Route) -> Option<String> {
-    let own = scope.own().iter().rfind(|directive| directive.name == "alias");
-    let directive = own.or_else(|| scope.last("root"))?;
+    let directive = root(scope)?;
     let written = directive.arg(0)?;
     if written.contains('$') {
         file.ledger.report(

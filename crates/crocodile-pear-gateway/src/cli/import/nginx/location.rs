@@ -1,5 +1,6 @@
 //! The locations of a server, nested ones among them, and which of them nginx would choose.
 
+use super::access;
 use super::parse::Directive;
 use super::scope::Scope;
 
@@ -32,6 +33,21 @@ impl Location<'_> {
             _ => None,
         }
     }
+
+    /// Whether it gives out none of the files that its paths name: something else answers, or nobody may have them.
+    pub fn hides_files(&self) -> bool {
+        let answers = |directive: &Directive| {
+            let name = directive.name.as_str();
+            matches!(name, "return" | "internal") || name.ends_with("_pass") || name.contains("content_by_lua")
+        };
+        access::is_closed(&self.scope) || self.scope.own().iter().any(answers)
+    }
+}
+
+/// Whether requests are for programs that FastCGI, uWSGI or SCGI call.
+pub fn runs_programs(scope: &Scope<'_>) -> bool {
+    const PASSES: [&str; 3] = ["fastcgi_pass", "uwsgi_pass", "scgi_pass"];
+    scope.own().iter().any(|directive| PASSES.contains(&directive.name.as_str()))
 }
 
 /// The locations of a block, in the order of the file.

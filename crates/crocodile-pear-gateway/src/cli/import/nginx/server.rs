@@ -296,11 +296,25 @@ impl<'a> Reader<'_, 'a> {
         endpoints
     }
 
+    /// A location whose paths cannot be written, and that gives out none of the files that lie there.
+    fn hidden(&self) -> Option<&'a Directive> {
+        let hides = |location: &&Location<'_>| match &location.kind {
+            Kind::Regex { regex, .. } => regex::paths(regex).is_err() && location.hides_files(),
+            _ => false,
+        };
+        self.locations.iter().find(hides).map(|location| location.directive)
+    }
+
     /// The paths of a regular expression; none if it cannot be imported.
     fn regex(&self, location: &Location<'_>, regex: &str, caseless: bool) -> Option<Vec<Route>> {
         let ledger = self.file.ledger;
         let paths = match regex::paths(regex) {
             Ok(paths) => paths,
+            Err(_) if location::runs_programs(&location.scope) => {
+                let remedy = "run the program behind its own HTTP server, and name that as an upstream";
+                ledger.report(location.directive, "its files are programs, which the gateway does not run", remedy);
+                return None;
+            }
             Err(why) => {
                 let message = format!("the regular expression cannot be written as paths: {why}");
                 let remedy = "write endpoints with `{word}` for one segment and `{*word}` for the rest";
@@ -556,12 +570,11 @@ impl<'a> Reader<'_, 'a> {
             });
             return self.limited(scope, endpoint, route, names);
         }
-        const OTHERS: [&str; 6] =
-            ["fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass", "stub_status", "empty_gif"];
-        let other = |directive: &&Directive| {
+        const OTHERS: [&str; 3] = ["memcached_pass", "stub_status", "empty_gif"];
+        let other = |directive: &Directive| {
             OTHERS.contains(&directive.name.as_str()) || directive.name.contains("content_by_lua")
         };
-        if scope.own().iter().any(|directive| other(&directive)) {
+        if location::runs_programs(scope) || scope.own().iter().any(other) {
             return Vec::new();
         }
         if is_rewritten {
@@ -581,7 +594,7 @@ impl<'a> Reader<'_, 'a> {
             self.both(location, (&outer, body_size(scope)), &names, &mut settings)?;
             Some((call, settings))
         };
-        if !files::read(file, scope, route, &mut endpoint, named) {
+        if !files::read(file, scope, route, &mut endpoint, (named, self.hidden())) {
             return Vec::new();
         }
         match endpoint.body.is_some() {

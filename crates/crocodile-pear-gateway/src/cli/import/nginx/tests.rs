@@ -62,6 +62,25 @@ fn locations_are_written_as_a_person_would() {
 }
 
 #[test]
+fn files_that_nginx_does_not_give_out_are_not_given_out() {
+    let hidden = [
+        r"root /srv; index index.php; location ~ \.php$ { fastcgi_pass unix:/run/php.sock; }",
+        r"root /srv; location / { try_files $uri $uri/ /index.php?$args; } location ~ [^/]\.php(/|$) { proxy_pass http://up; }",
+        r"root /srv; location /a/ { expires 1d; } location ~* \.(sql|bak)$ { deny all; }",
+        r"location /media/ { alias /srv; } location ~ \.inc$ { return 404; }",
+    ];
+    for (number, inner) in hidden.into_iter().enumerate() {
+        let (text, told) = written(&format!("hidden-{number}.conf"), &server(inner));
+        assert!(!text.contains("files:") && !text.contains("/srv"), "{text}");
+        assert!(told.iter().any(|key| key.contains("location[")), "{told:?}");
+        assert!(told.iter().any(|key| key.ends_with("root") || key.ends_with("alias")), "{told:?}");
+    }
+    // This location gives out files, too.
+    let inner = r"root /srv; location / { try_files $uri =404; } location ~* \.(png|css)$ { expires 1d; }";
+    assert!(written("given.conf", &server(inner)).0.contains("files: /srv"));
+}
+
+#[test]
 fn an_inner_block_replaces_fields_as_a_whole() {
     let (text, _) = written(
         "inherit.conf",
