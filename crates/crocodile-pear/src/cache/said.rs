@@ -9,7 +9,7 @@ use http::header::{
 use super::dependence::Dependence;
 use super::rules::control::{AnswerControl, CDN_CACHE_CONTROL, Times};
 use super::rules::policy;
-use super::rules::vary::{Vary, add_names};
+use super::rules::vary::{NAMES, Vary, add_names};
 use crate::http::date::Moment;
 use crate::http::http1::{Fields, NameSet};
 
@@ -121,7 +121,7 @@ impl Said {
         match Vary::of(headers) {
             Vary::On(names) => {
                 self.personalise(asked, &names);
-                add_names(&mut self.vary, &names);
+                self.vary_by(&names);
             }
             Vary::Unknown => {
                 self.personalise(asked, &[]);
@@ -141,8 +141,15 @@ impl Said {
     pub fn depend(&mut self, dependence: &Dependence) {
         self.private |= dependence.is_personal();
         match dependence.fields() {
-            Some(names) => add_names(&mut self.vary, names),
+            Some(names) => self.vary_by(names),
             None => self.unknown = true,
+        }
+    }
+
+    fn vary_by(&mut self, names: &[HeaderName]) {
+        if !self.unknown {
+            add_names(&mut self.vary, names);
+            self.unknown = self.vary.len() > NAMES;
         }
     }
 

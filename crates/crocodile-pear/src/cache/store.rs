@@ -257,7 +257,9 @@ impl Store {
         };
         (held.checked, held.stale) = (number, stale);
         let old = shard.find(&held.key, |entry| entry.selector == held.entry.selector);
-        let old = old.and_then(|at| self.take(part, &mut shard, at));
+        let surplus = if old.is_none() { shard.surplus(&held.key) } else { None };
+        self.evictions.fetch_add(u64::from(surplus.is_some()), Ordering::Relaxed);
+        let old = old.or(surplus).and_then(|at| self.take(part, &mut shard, at));
         let before = shard.overhead();
         shard.insert(held, self.clock.fetch_add(1, Ordering::Relaxed));
         part.oldest.store(shard.oldest(), Ordering::Relaxed);

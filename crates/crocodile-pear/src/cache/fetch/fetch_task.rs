@@ -16,7 +16,7 @@ use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResul
 use crate::cache::downstream;
 use crate::cache::rules::key::Audience;
 use crate::cache::rules::policy::{self, CredentialUse, Failure, Fetched, Lifetimes, Reason, Terms, Use};
-use crate::cache::rules::vary::{self, Vary};
+use crate::cache::rules::vary::{self, Asked, Vary};
 use crate::cache::rules::{methods, range};
 use crate::cache::store::Store;
 use crate::cache::store::composition::Parts;
@@ -104,7 +104,7 @@ impl Trip {
     async fn find_shared(&mut self) -> Option<Arc<Entry>> {
         self.leading.as_ref()?;
         let holds = |entry: &Entry| {
-            vary::matches(&entry.selector, &self.headers, &entry.headers) && reuse::holds(entry, &self.headers)
+            Asked::of(&self.headers).matches(&entry.selector, &entry.headers) && reuse::holds(entry, &self.headers)
         };
         let found = self.cache.store().find_shared(&self.errand.key, holds).await?;
         if found.entry.terms.decide(&self.errand.control, found.stale, Moment::now()) == Use::Fresh {

@@ -16,7 +16,7 @@ use crate::cache::rules::cache_status::{Forward, Happened};
 use crate::cache::rules::control::RequestControl;
 use crate::cache::rules::key::Key;
 use crate::cache::rules::policy::{Reason, Use};
-use crate::cache::rules::vary::{self, Selector, Vary};
+use crate::cache::rules::vary::{self, Asked, Selector, Vary};
 use crate::cache::rules::{cache_status, methods};
 use crate::cache::store::counters::Outcome;
 use crate::cache::store::entry::Entry;
@@ -60,8 +60,9 @@ impl Cache {
         }
         let now = Moment::now();
         let other = RefCell::new(None);
+        let asked = Asked::of(headers);
         let found = self.store.find(&key, |entry| {
-            let matches = vary::matches(&entry.selector, headers, &entry.headers);
+            let matches = asked.matches(&entry.selector, &entry.headers);
             let holds = matches && reuse::holds(entry, headers);
             if !holds && (other.borrow().is_none() || matches) {
                 let names: Vec<HeaderName> = entry.selector.iter().map(|(name, _)| name.clone()).collect();
@@ -380,7 +381,8 @@ impl CacheRequest {
     /// Whether it may have what another one got.
     fn may_have(&self, landed: &CoalescedResult) -> bool {
         let entry = &landed.entry;
-        let fits = vary::matches(&entry.selector, &self.headers, &entry.headers) && reuse::holds(entry, &self.headers);
+        let fits =
+            Asked::of(&self.headers).matches(&entry.selector, &entry.headers) && reuse::holds(entry, &self.headers);
         let shared = landed.stored.is_err() || landed.status.is_some();
         let used = entry.terms.decide(&self.control, false, Moment::now());
         fits && (shared || used != Use::Validate)

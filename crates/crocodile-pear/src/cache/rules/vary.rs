@@ -1,18 +1,26 @@
 //! `Vary`: which requests an answer is for (RFC 9111, 4.1).
 
+use std::cell::{OnceCell, RefCell};
+
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_LANGUAGE, HeaderMap, HeaderName, RANGE, VARY};
 
 /// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
-pub type Selector = Box<[(HeaderName, Option<Box<[u8]>>)]>;
+pub type Selector = Box<[Selected]>;
+
+/// A field and its value.
+pub type Selected = (HeaderName, Option<Box<[u8]>>);
 
 /// The request fields that an answer depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
     /// On these fields of the request; on none, if there are none.
     On(Vec<HeaderName>),
-    /// On more than requests say: `*`, or what cannot be read.
+    /// On more than requests say: `*`, what cannot be read, or too many names.
     Unknown,
 }
+
+/// The most names of fields: an answer with more depends on more than requests say.
+pub const NAMES: usize = 256;
 
 impl Vary {
     /// Reads it.
@@ -22,7 +30,7 @@ impl Vary {
             for name in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
                 match HeaderName::from_bytes(name) {
                     _ if name.is_empty() => {}
-                    Ok(name) if name != "*" => names.push(name),
+                    Ok(name) if name != "*" && names.len() < NAMES => names.push(name),
                     _ => return Vary::Unknown,
                 }
             }
@@ -59,16 +67,56 @@ pub fn select(names: &[HeaderName], request: &HeaderMap) -> Selector {
 
 /// Whether an answer with this selector and these header fields is for this request, too. Of a part the selector says which
 /// one it is, in `range`; that is for the request's range to ask.
+#[cfg(test)]
 pub fn matches(selector: &Selector, request: &HeaderMap, answer: &HeaderMap) -> bool {
-    selector.iter().filter(|(name, _)| *name != RANGE).all(|(name, value)| {
-        let same = match (value, plain(name, request)) {
-            (None, Plain::Absent) => true,
-            (None, _) | (Some(_), Plain::Absent) => false,
-            (Some(value), Plain::Line(asked)) if **value == *asked => true,
-            _ => *value == normal(name, request),
-        };
-        same || *name == ACCEPT_LANGUAGE && speaks(request, answer)
-    })
+    Asked::of(request).matches(selector, answer)
+}
+
+/// A request that is compared with several answers. What its fields mean is made out once.
+pub struct Asked<'a> {
+    request: &'a HeaderMap,
+    /// The fields that were not equal as they came, in one form for all that mean the same.
+    normal: RefCell<Vec<Selected>>,
+    language: OnceCell<Option<String>>,
+}
+
+impl<'a> Asked<'a> {
+    /// The request with these header fields.
+    pub fn of(request: &'a HeaderMap) -> Self {
+        Asked { request, normal: RefCell::default(), language: OnceCell::new() }
+    }
+
+    /// Whether an answer with this selector and these header fields is for this request, too.
+    pub fn matches(&self, selector: &Selector, answer: &HeaderMap) -> bool {
+        selector.iter().filter(|(name, _)| *name != RANGE).all(|(name, value)| {
+            let same = match (value, plain(name, self.request)) {
+                (None, Plain::Absent) => true,
+                (None, _) | (Some(_), Plain::Absent) => false,
+                (Some(value), Plain::Line(asked)) if **value == *asked => true,
+                _ => self.means(name, value.as_deref()),
+            };
+            same || *name == ACCEPT_LANGUAGE && self.speaks(answer)
+        })
+    }
+
+    fn means(&self, name: &HeaderName, value: Option<&[u8]>) -> bool {
+        let mut known = self.normal.borrow_mut();
+        let at = known.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            known.push((name.clone(), normal(name, self.request)));
+            known.len() - 1
+        });
+        known[at].1.as_deref() == value
+    }
+
+    /// Whether an answer is in the one language that the request likes best: any other choice would be worse.
+    fn speaks(&self, answer: &HeaderMap) -> bool {
+        let mut languages = answer.get_all(CONTENT_LANGUAGE).iter();
+        let (Some(language), None) = (languages.next(), languages.next()) else { return false };
+        let liked = self.language.get_or_init(|| liked(self.request));
+        liked
+            .as_deref()
+            .is_some_and(|liked| language.to_str().is_ok_and(|language| language.trim().eq_ignore_ascii_case(liked)))
+    }
 }
 
 /// A field as it came, where it came in one line at most.
@@ -114,22 +162,21 @@ fn normal(name: &HeaderName, request: &HeaderMap) -> Option<Box<[u8]>> {
     Some(members.join(&b","[..]).into())
 }
 
-/// Whether an answer is in the one language that the request likes best: any other choice would be worse.
-fn speaks(request: &HeaderMap, answer: &HeaderMap) -> bool {
-    let mut languages = answer.get_all(CONTENT_LANGUAGE).iter();
-    let (Some(language), None) = (languages.next(), languages.next()) else { return false };
+/// The one language that a request likes best.
+fn liked(request: &HeaderMap) -> Option<String> {
     let lines: Vec<&str> = request.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok()).collect();
     let text = lines.join(",");
     let mut liked: Vec<(u16, &str)> = Vec::new();
     for member in text.split(',').map(str::trim).filter(|member| !member.is_empty()) {
         let (range, weight) = member.split_once(';').unwrap_or((member, "q=1"));
-        let Some(weight) = quality(weight.trim()) else { return false };
-        liked.push((weight, range.trim()));
+        liked.push((quality(weight.trim())?, range.trim()));
     }
-    let Some(best) = liked.iter().map(|(weight, _)| *weight).max().filter(|best| *best > 0) else { return false };
+    let best = liked.iter().map(|(weight, _)| *weight).max().filter(|best| *best > 0)?;
     let mut best = liked.iter().filter(|(weight, _)| *weight == best);
-    let (Some((_, range)), None) = (best.next(), best.next()) else { return false };
-    language.to_str().is_ok_and(|language| language.trim().eq_ignore_ascii_case(range))
+    match (best.next(), best.next()) {
+        (Some((_, range)), None) => Some((*range).to_owned()),
+        _ => None,
+    }
 }
 
 /// Thousandths.
@@ -164,6 +211,17 @@ mod tests {
             Vary::On(names) => matches(&select(&names, &headers(first)), &headers(second), &answer),
             Vary::Unknown => false,
         }
+    }
+
+    #[test]
+    fn an_answer_with_too_many_names_is_for_no_other_request() {
+        let of = |count: usize| {
+            let names: Vec<String> = (0..count).map(|at| format!("x-{at}")).collect();
+            Vary::of(&HeaderMap::from_iter([(VARY, HeaderValue::from_str(&names.join(", ")).expect("a value"))]))
+        };
+        assert!(matches!(of(NAMES), Vary::On(names) if names.len() == NAMES));
+        assert_eq!(of(NAMES + 1), Vary::Unknown);
+        assert_eq!(of(100_000), Vary::Unknown);
     }
 
     #[test]

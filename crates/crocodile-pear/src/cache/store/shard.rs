@@ -32,6 +32,9 @@ pub const ALLOCATIONS: usize = 160;
 /// The part of a shard that is for what is new, as the paper has it.
 const SMALL: usize = 10;
 
+/// The most entries of one key. Each look-up compares all of them, and clients choose the fields that they differ in.
+pub const VARIANTS: usize = 256;
+
 /// Uses are counted up to this.
 const MOST_USES: u8 = 3;
 
@@ -51,6 +54,20 @@ impl Shard {
         let held = slots.filter_map(|at| Some((at, self.slots.get(at)?.value.as_deref()?)));
         let matching = held.filter(|(_, held)| held.key == *key && matches(&held.entry));
         matching.max_by_key(|(_, held)| held.mark).map(|(at, _)| at)
+    }
+
+    /// The slot of the entry that makes room for another one of this key, if there are as many as there may be: of those that are
+    /// used least, the oldest.
+    pub fn surplus(&self, key: &Key) -> Option<u32> {
+        let slots = self.table.iter_hash(key.hash()).copied();
+        let held = slots.filter_map(|at| self.slots.get(at).map(|slot| (at, slot)));
+        let (mut count, mut least) = (0, None);
+        for (at, slot) in held {
+            let Some(held) = slot.value.as_deref().filter(|held| held.key == *key) else { continue };
+            count += 1;
+            least = least.into_iter().chain([(slot.uses, held.mark, at)]).min();
+        }
+        least.filter(|_| count >= VARIANTS).map(|(_, _, at)| at)
     }
 
     pub fn held_mut(&mut self, at: u32) -> Option<&mut Held> {

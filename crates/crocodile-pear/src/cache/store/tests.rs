@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::shard::VARIANTS;
 use super::*;
 use crate::cache::rules::policy::Terms;
 use crate::cache::{Entry, Kept, SharedBody, Tags};
@@ -155,32 +156,51 @@ fn a_copy_that_is_given_up_takes_nothing_and_is_begun_again() {
     assert!(kept.copy("br").is_none() && store.counters().bytes < before + 1000);
 }
 
+/// An answer for those who ask for this language.
+fn variant(language: &str, body: &[u8]) -> Arc<Entry> {
+    let selector = vec![(http::header::ACCEPT_LANGUAGE, Some(language.as_bytes().into()))].into();
+    let plain = entry(body, &[]);
+    let body = plain.body.clone();
+    Arc::new(Entry {
+        selector,
+        terms: Terms::default(),
+        body,
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        tags: Tags::default(),
+        copies: Default::default(),
+    })
+}
+
+fn of_language(store: &Store, language: &str) -> Option<u64> {
+    let matches = |entry: &Entry| entry.selector[0].1.as_deref() == Some(language.as_bytes());
+    store.find(&key("/1"), matches).and_then(|found| found.entry.body.length())
+}
+
 #[test]
 fn one_key_has_a_variant_for_each_selector() {
     let store = Store::new(1 << 20);
-    let variant = |language: &str, body: &[u8]| {
-        let selector = vec![(http::header::ACCEPT_LANGUAGE, Some(language.as_bytes().into()))].into();
-        let plain = entry(body, &[]);
-        let body = plain.body.clone();
-        Arc::new(Entry {
-            selector,
-            terms: Terms::default(),
-            body,
-            status: StatusCode::OK,
-            headers: HeaderMap::new(),
-            tags: Tags::default(),
-            copies: Default::default(),
-        })
-    };
     for (language, body) in [("sv", "ett"), ("en", "one"), ("sv", "två")] {
         assert!(store.insert(store.mark(), &key("/1"), variant(language, body.as_bytes())));
     }
     assert_eq!(store.counters().entries, 2);
-    let of = |language: &str| {
-        let matches = |entry: &Entry| entry.selector[0].1.as_deref() == Some(language.as_bytes());
-        store.find(&key("/1"), matches).and_then(|found| found.entry.body.length())
-    };
+    let of = |language: &str| of_language(&store, language);
     assert_eq!((of("sv"), of("en"), of("da")), (Some(4), Some(3), None));
+}
+
+#[test]
+fn no_client_makes_a_key_slow_by_asking_in_many_ways() {
+    let store = Store::new(256 << 20);
+    assert!(store.insert(store.mark(), &key("/1"), variant("sv", b"ett")));
+    for language in 0..10_000 {
+        assert!(store.insert(store.mark(), &key("/1"), variant(&language.to_string(), b"x")));
+        // What is used stays.
+        assert_eq!(of_language(&store, "sv"), Some(3));
+    }
+    assert_eq!(store.counters().entries, VARIANTS as u64);
+    assert_eq!(store.counters().evictions, 10_001 - VARIANTS as u64);
+    assert!(store.insert(store.mark(), &key("/2"), variant("sv", b"ett")));
+    assert_eq!(store.counters().entries, VARIANTS as u64 + 1);
 }
 
 /// Numbers that look random, the same in every run.
