@@ -3,6 +3,7 @@
 mod action;
 mod hal;
 mod holders;
+mod included;
 mod json_api;
 pub mod links;
 mod part;
@@ -14,6 +15,7 @@ use crate::json::Raw;
 
 pub use self::action::{Action, action};
 pub use self::holders::{Holder, holders, objects};
+pub use self::included::Source;
 use self::part::Part;
 pub use self::relation::{Form, Identifier, Lead, Prefer, Relation};
 
@@ -22,7 +24,7 @@ pub use self::relation::{Form, Identifier, Lead, Prefer, Relation};
 pub fn leads(relation: &Relation, document: &Raw) -> Vec<Lead> {
     let related = match relation.form {
         Form::Hal => hal::related(relation, Part::of(document)),
-        Form::JsonApi => json_api::related(relation, Part::of(document)),
+        Form::JsonApi => json_api::related(relation, document),
         Form::Siren => siren::related(relation, Part::of(document)),
     };
     related.map(|(leads, _)| leads).unwrap_or_default()

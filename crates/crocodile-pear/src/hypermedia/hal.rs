@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use hashbrown::HashMap;
+
 use super::part::Part;
 use super::relation::{Lead, Related, Relation, choose};
 
@@ -48,18 +50,52 @@ fn find<'a>(holder: Part<'a>, name: &str, curies: Option<Part<'a>>) -> Option<Pa
     if let Some(found) = holder.field(name) {
         return Some(found);
     }
-    let curies = curies?;
-    let wanted = full(name, curies);
-    let same = |(key, value): &(Cow<'_, str>, Part<'a>)| !value.is_null() && full(key, curies) == wanted;
+    let curies = Curies::of(curies?);
+    let wanted = curies.address(name);
+    let wanted = wanted.as_deref().unwrap_or(name);
+    let same = |(key, value): &(Cow<'_, str>, Part<'a>)| !value.is_null() && curies.stands_for(key, wanted);
     holder.fields().find(same).map(|(_, value)| value)
 }
 
-/// The address of a relation: `acme:widgets` by the template of the CURIE `acme`.
-fn full<'n>(name: &'n str, curies: Part<'_>) -> Cow<'n, str> {
-    let Some((prefix, rest)) = name.split_once(':') else { return name.into() };
-    let curie = curies.each().find(|curie| curie.field("name").is_some_and(|name| name.is(prefix)));
-    match curie.and_then(|curie| curie.field("href")).and_then(Part::text) {
-        Some(template) => template.replace("{rel}", rest).into(),
-        None => name.into(),
+/// The templates of addresses by the names of their CURIEs: there may be as many as names that use them.
+struct Curies<'a>(HashMap<Cow<'a, str>, Cow<'a, str>>);
+
+/// The most bytes of a template: one that is longer leads nowhere.
+const TEMPLATE: usize = 8 << 10;
+
+const REL: &str = "{rel}";
+
+impl<'a> Curies<'a> {
+    fn of(curies: Part<'a>) -> Self {
+        let mut templates = HashMap::new();
+        for curie in curies.each() {
+            let text = |name: &str| curie.field(name).and_then(Part::text);
+            // The first of the same name counts, also if it has no address.
+            if let Some(name) = text("name") {
+                let template = text("href").filter(|template| template.len() <= TEMPLATE);
+                templates.entry(name).or_insert(template);
+            }
+        }
+        Curies(templates.into_iter().filter_map(|(name, template)| Some((name, template?))).collect())
+    }
+
+    /// The template that a name is written with, and what stands in it.
+    fn template<'n>(&self, name: &'n str) -> Option<(&str, &'n str)> {
+        let (prefix, rest) = name.split_once(':')?;
+        Some((self.0.get(prefix)?, rest))
+    }
+
+    /// The address of a relation: `acme:widgets` by the template of the CURIE `acme`.
+    fn address(&self, name: &str) -> Option<String> {
+        self.template(name).map(|(template, rest)| template.replace(REL, rest))
+    }
+
+    /// Whether a name is this address, or stands for it.
+    fn stands_for(&self, name: &str, address: &str) -> bool {
+        let Some((template, rest)) = self.template(name) else { return name == address };
+        let places = template.matches(REL).count();
+        // Compared by length first: no address is made that is far longer than the wanted one.
+        let length = (template.len() - places * REL.len()).saturating_add(places.saturating_mul(rest.len()));
+        length == address.len() && template.replace(REL, rest) == address
     }
 }

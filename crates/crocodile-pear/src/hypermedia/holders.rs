@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::included::Source;
 use super::part::Part;
 use super::relation::{Form, Lead, Related, Relation};
 use super::{hal, json_api, siren};
@@ -21,8 +22,10 @@ pub struct Holder {
 /// The resources of a document that have this relation, in their order: the document itself; if it has none, the items of a
 /// list, the resources that HAL and Siren embed, those under `data` of JSON:API. `included` is the document that holds what a
 /// part of JSON:API names.
-pub fn holders(relation: &Relation, document: &Raw, included: Option<&Raw>) -> Vec<Holder> {
-    let (whole, source) = (Part::of(document), Part::of(included.unwrap_or(document)));
+pub fn holders(relation: &Relation, document: &Raw, included: Option<&Source>) -> Vec<Holder> {
+    let whole = Part::of(document);
+    let own = Source::of(document.clone());
+    let source = included.unwrap_or(&own);
     let related = |part: Part<'_>| match relation.form {
         Form::Hal => hal::related(relation, part),
         Form::JsonApi => json_api::of_resource(relation, part, source),

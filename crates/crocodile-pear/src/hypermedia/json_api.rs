@@ -1,24 +1,24 @@
 //! JSON:API: `relationships` name resources, `included` holds them, `links` have their addresses.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 
+use super::included::Source;
 use super::part::Part;
 use super::relation::{Identifier, Lead, Related, Relation, choose};
 use crate::json::Raw;
 
 /// The leads of a relation; `None` if the document has no such relation.
-pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related> {
+pub(super) fn related(relation: &Relation, document: &Raw) -> Option<Related> {
+    let (source, document) = (Source::of(document.clone()), Part::of(document));
     // The address of `links` is that of a page, or of the document itself: nothing else stands for it.
     if let Some(link) = linked(document, &relation.name) {
         return Some((vec![link], false));
     }
-    of_resource(relation, document.field("data").filter(|data| data.is_object()).unwrap_or(document), document)
+    of_resource(relation, document.field("data").filter(|data| data.is_object()).unwrap_or(document), &source)
 }
 
 /// The same of a resource; `source` has the others that are included.
-pub(super) fn of_resource(relation: &Relation, resource: Part<'_>, source: Part<'_>) -> Option<Related> {
+pub(super) fn of_resource(relation: &Relation, resource: Part<'_>, source: &Source) -> Option<Related> {
     let Some(relationship) = resource.field("relationships").and_then(|all| all.field(&relation.name)) else {
         return linked(resource, &relation.name).map(|link| (vec![link], false));
     };
@@ -45,22 +45,11 @@ fn address(link: Part<'_>) -> Option<Lead> {
 }
 
 /// The document that the address of a relationship would give: its resources, as far as all of them are included.
-fn resolved(relationship: Part<'_>, document: Part<'_>) -> Option<Raw> {
+fn resolved(relationship: Part<'_>, source: &Source) -> Option<Raw> {
     let linkage = relationship.fields().filter(|(name, _)| name == "data").last()?.1;
-    let wanted: Vec<Part<'_>> = linkage.each().filter(|identifier| identifier.is_object()).collect();
-    let found: Option<Vec<Part<'_>>> = match wanted.as_slice() {
-        // That nothing is related is known without a call.
-        [] => Some(Vec::new()),
-        [one] => {
-            document.field("included")?.items().find(|resource| key(*resource) == key(*one)).map(|found| vec![found])
-        }
-        several => {
-            let included: HashMap<_, _> =
-                document.field("included")?.items().map(|resource| (key(resource), resource)).collect();
-            several.iter().map(|identifier| included.get(&key(*identifier)).copied()).collect()
-        }
-    };
-    let found = found?;
+    // That nothing is related is known without a call.
+    let wanted = linkage.each().filter(|identifier| identifier.is_object());
+    let found = wanted.map(|identifier| source.get(identifier)).collect::<Option<Vec<_>>>()?;
     let mut made = b"{\"data\":".to_vec();
     match found.first() {
         None if !linkage.is_list() => made.extend_from_slice(b"null"),
@@ -79,31 +68,19 @@ fn resolved(relationship: Part<'_>, document: Part<'_>) -> Option<Raw> {
 }
 
 /// The resources that a relationship names without an address.
-fn named(relationship: Part<'_>, document: Part<'_>) -> Vec<Lead> {
+fn named(relationship: Part<'_>, source: &Source) -> Vec<Lead> {
     let Some(linkage) = relationship.field("data") else { return Vec::new() };
-    let included: HashMap<_, _> = document
-        .field("included")
-        .into_iter()
-        .flat_map(Part::items)
-        .map(|resource| (key(resource), resource))
-        .collect();
     let text = |part: Part<'_>| match part.text() {
         Some(text) => text.into_owned(),
         None => String::from_utf8_lossy(part.bytes()).into_owned(),
     };
     let lead = |identifier: Part<'_>| {
         let (kind, id) = (text(identifier.field("type")?), text(identifier.field("id")?));
-        let included = included.get(&key(identifier)).and_then(|found| {
+        let included = source.get(identifier).and_then(|found| {
             let made = [b"{\"data\":", found.bytes(), b"}"].concat();
             Raw::check(&Bytes::from(made)).ok()
         });
         Some(Lead::Named(Identifier { kind, id, included, many: linkage.is_list() }))
     };
     linkage.each().filter_map(lead).collect()
-}
-
-/// The type and the ID of a resource, as they are written.
-fn key<'a>(resource: Part<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
-    let bytes = |name: &str| resource.field(name).map(Part::bytes);
-    (bytes("type"), bytes("id"))
 }

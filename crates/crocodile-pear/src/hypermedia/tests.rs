@@ -152,3 +152,52 @@ fn actions_have_their_method_fields_and_type() {
         assert_eq!(described("default", odd), None, "{odd}");
     }
 }
+
+/// The resources of a document of a megabyte: where each is looked for among all others, a test takes minutes.
+const MANY: usize = 10_000;
+
+fn listed(item: impl Fn(usize) -> String) -> String {
+    (0..MANY).map(item).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn a_relation_among_many_is_found_at_once() {
+    let curies = listed(|at| format!(r#"{{"name":"c{at}","href":"/rels/{at}/{{rel}}"}}"#));
+    let links = listed(|at| format!(r#""c{at}:r":{{"href":"/{at}"}}"#));
+    let hal = format!(r#"{{"_links":{{"curies":[{curies}],{links}}}}}"#);
+    assert_eq!(leads(Form::Hal, "other", &hal), [""; 0]);
+    assert_eq!(leads(Form::Hal, "/rels/9999/r", &hal), [r#"link "/9999""#]);
+    // One long template, which each name would stand for.
+    let template = "x".repeat(200_000);
+    let hal = format!(r#"{{"_links":{{"curies":[{{"name":"c","href":"/{template}/{{rel}}"}}],{}}}}}"#, {
+        listed(|at| format!(r#""c:{at}":{{"href":"/{at}"}}"#))
+    });
+    assert_eq!(leads(Form::Hal, "c:other", &hal), [""; 0]);
+    assert_eq!(leads(Form::Hal, "c:7", &hal), [r#"link "/7""#]);
+}
+
+#[test]
+fn many_resources_that_name_included_ones_are_resolved_at_once() {
+    let relation = Relation { form: Form::JsonApi, name: "r".to_owned(), link_name: None, prefer: Prefer::Embedded };
+    let data = listed(|at| {
+        format!(r#"{{"type":"a","id":"{at}","relationships":{{"r":{{"data":{{"type":"b","id":"{at}"}}}}}}}}"#)
+    });
+    let included = listed(|at| format!(r#"{{"type":"b","id":"{at}","twice":false}}"#));
+    let twice = r#"{"type":"b","id":"0","twice":true}"#;
+    let document = format!(r#"{{"data":[{data}],"included":[{included},{twice}]}}"#);
+    let document = Raw::check(&document.into()).expect("JSON");
+    let part = |holder: &Holder| match holder.leads.as_slice() {
+        [Lead::Part(part)] => String::from_utf8(part.bytes().to_vec()).expect("UTF-8"),
+        other => panic!("{other:?}"),
+    };
+    let wanted = |at: usize| format!(r#"{{"data":{{"type":"b","id":"{at}","twice":false}}}}"#);
+    let found = holders(&relation, &document, None);
+    assert_eq!(found.iter().map(part).collect::<Vec<_>>(), (0..MANY).map(wanted).collect::<Vec<_>>());
+    // Parts of the document, whose parts are where it was.
+    let source = Source::of(document);
+    for at in 0..MANY {
+        let own = format!(r#"{{"type":"a","relationships":{{"r":{{"data":{{"type":"b","id":"{at}"}}}}}}}}"#);
+        let found = holders(&relation, &Raw::check(&own.into()).expect("JSON"), Some(&source));
+        assert_eq!(found.iter().map(part).collect::<Vec<_>>(), [wanted(at)]);
+    }
+}

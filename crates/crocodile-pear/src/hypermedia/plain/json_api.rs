@@ -1,56 +1,12 @@
 //! JSON:API: `type`, `id` and `attributes` are the fields; relationships are the included resources that they name.
 
-use bytes::Bytes;
-use hashbrown::{Equivalent, HashMap};
-
 use super::object::Object;
 use super::rules::{Links, Plain, each, list};
 use crate::error::{Error, Kind};
+use crate::hypermedia::included::{Included, Key, key};
 use crate::hypermedia::part::{Members, Part};
 use crate::json::Raw;
 use crate::offload;
-
-/// A type and an ID, as they are written.
-type Key<'a> = (&'a [u8], &'a [u8]);
-
-/// The same, kept with the bytes of its document.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct KeptKey(Bytes, Bytes);
-
-#[derive(Hash)]
-struct AskedKey<'a>(&'a [u8], &'a [u8]);
-
-impl Equivalent<KeptKey> for AskedKey<'_> {
-    fn equivalent(&self, kept: &KeptKey) -> bool {
-        self.0 == kept.0 && self.1 == kept.1
-    }
-}
-
-/// The resources of a document, by what names them.
-#[derive(Clone, Default)]
-pub(super) struct Included(HashMap<KeptKey, Raw>);
-
-impl Included {
-    /// The first of the same name counts.
-    pub(super) fn of<'a>(resources: impl IntoIterator<Item = Part<'a>>) -> Self {
-        let mut known = HashMap::new();
-        for resource in resources {
-            if let (Some(kind), Some(id)) = (resource.field("type"), resource.field("id")) {
-                let bytes = |part: Part<'_>| part.raw().bytes().clone();
-                known.entry(KeptKey(bytes(kind), bytes(id))).or_insert_with(|| resource.raw());
-            }
-        }
-        Included(known)
-    }
-
-    fn get(&self, (kind, id): Key<'_>) -> Option<Part<'_>> {
-        self.0.get(&AskedKey(kind, id)).map(Part::of)
-    }
-}
-
-fn key(resource: Part<'_>) -> Option<Key<'_>> {
-    Some((resource.field("type")?.bytes(), resource.field("id")?.bytes()))
-}
 
 /// Where a resource is written.
 struct Way<'a> {

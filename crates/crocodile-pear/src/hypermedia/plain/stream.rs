@@ -10,6 +10,7 @@ use super::object::Object;
 use super::rules::{Format, Plain, list};
 use super::{collection_json, hal, json_api, json_ld, odata, siren};
 use crate::error::{Error, Kind};
+use crate::hypermedia::included::Included;
 use crate::hypermedia::part::Part;
 use crate::json::skeleton::{Event, Skeleton, Take};
 use crate::json::{Raw, walk, write_string};
@@ -64,7 +65,7 @@ struct Root {
     /// Items that wait for them.
     waiting: Vec<Raw>,
     /// Both, by what names them, once all have come.
-    named: Option<json_api::Included>,
+    named: Option<Included>,
     /// Bytes that are held.
     held: usize,
     /// The names of HAL's fields and parts that were written.
@@ -177,7 +178,7 @@ impl PlainStream {
             return Ok(Written::Wait);
         }
         let others = root.included.iter().chain(&root.waiting).map(Part::of);
-        let included = root.named.get_or_insert_with(|| json_api::Included::of(others));
+        let included = root.named.get_or_insert_with(|| Included::of(others));
         while out.len() < size {
             let Some(item) = root.waiting.get(*at) else {
                 out.push(b']');
@@ -396,7 +397,7 @@ impl Root {
         self.separate(out);
         match plain.format {
             Format::Hal => hal::resource(plain, part, usize::from(self.path.len() == 3), out),
-            Format::JsonApi => json_api::item(plain, part, &json_api::Included::default(), out),
+            Format::JsonApi => json_api::item(plain, part, &Included::default(), out),
             Format::Siren => siren::entity(plain, part, 0, out),
             Format::CollectionJson => collection_json::item(plain, part, out),
             Format::Odata => odata::value(plain, part, self.version(), out),

@@ -10,7 +10,7 @@ use super::leads::{Lead, Links, Related, expand};
 use super::ready::{Found, Reached, Ready, Site, join};
 use crate::error::{Error, Kind};
 use crate::format;
-use crate::hypermedia::{self, Form};
+use crate::hypermedia::{self, Form, Source};
 use crate::jq::{self, Data};
 use crate::json::Raw;
 use crate::message::answer::Answer;
@@ -24,7 +24,7 @@ struct Branch {
     data: Data,
     level: usize,
     /// The document that holds what parts of JSON:API name.
-    included: Option<Raw>,
+    included: Option<Arc<Source>>,
     site: Site,
 }
 
@@ -68,6 +68,7 @@ impl Ready {
     /// A document with what its relation leads to, and so on to the last level.
     fn grow(self: Arc<Self>, branch: Branch, scope: Arc<Scope>) -> BoxFuture<'static, Result<Data, Error>> {
         Box::pin(async move {
+            let branch = self.sourced(branch);
             let Some((related, spots, leads)) = self.spots(&branch, &scope).await? else { return Ok(branch.data) };
             if leads.len() as u64 > self.limit {
                 let detail = format!(
@@ -91,6 +92,19 @@ impl Ready {
         })
     }
 
+    /// A branch that knows what its document includes, for its own level and those below.
+    fn sourced(&self, branch: Branch) -> Branch {
+        let Links::Tree(levels) = &self.links else { return branch };
+        let json_api = levels.get(branch.level).is_some_and(|level| level.relation.form == Form::JsonApi);
+        match &branch.included {
+            None if json_api => {
+                let included = branch.data.raw().map(|document| Arc::new(Source::of(document)));
+                Branch { included, ..branch }
+            }
+            _ => branch,
+        }
+    }
+
     /// The item with the value of a tree that is not there.
     fn put_first(&self, name: &str, item: Data, reached: Reached) -> Result<Data, Error> {
         let found = reached.into_found();
@@ -107,12 +121,13 @@ impl Ready {
         let Links::Tree(levels) = &self.links else { return Ok(None) };
         let Some(related) = levels.get(branch.level) else { return Ok(None) };
         let (level, names) = (branch.level, branch.site.names());
-        let weight = self.weight(&branch.data, names, scope);
-        let here = || self.look(level, &branch.data, branch.included.as_ref(), names, scope);
+        let included = branch.included.as_deref().map_or(0, Source::weight);
+        let weight = self.weight(&branch.data, names, scope).max(included);
+        let here = || self.look(level, &branch.data, branch.included.as_deref(), names, scope);
         let lent = || {
             let (ready, data, included) = (self.clone(), branch.data.clone(), branch.included.clone());
             let (names, scope) = (names.clone(), scope.clone());
-            move || ready.look(level, &data, included.as_ref(), &names, &scope)
+            move || ready.look(level, &data, included.as_deref(), &names, &scope)
         };
         let found = offload::run_or(weight, here, lent).await?;
         Ok(found.map(|(spots, leads)| (related, spots, leads)))
@@ -122,7 +137,7 @@ impl Ready {
         &self,
         level: usize,
         data: &Data,
-        included: Option<&Raw>,
+        included: Option<&Source>,
         names: &Names,
         scope: &Scope,
     ) -> Result<Looked, Error> {
@@ -154,13 +169,9 @@ impl Ready {
             Lead::Typed(named) => named.included.clone().map(Data::from),
             _ => None,
         };
-        let json_api = levels.get(branch.level).is_some_and(|level| level.relation.form == Form::JsonApi);
         let (data, included, site) = match part {
             // Its parts are where it was.
-            Some(part) => {
-                let included = branch.included.clone().or_else(|| branch.data.raw().filter(|_| json_api));
-                (part, included, branch.site.below())
-            }
+            Some(part) => (part, branch.included.clone(), branch.site.below()),
             None => {
                 let nothing = Data::from(jq::null());
                 let link = if let Lead::Link(link) = lead { link } else { &nothing };
