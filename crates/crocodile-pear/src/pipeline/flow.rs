@@ -3,6 +3,7 @@
 
 mod interleave;
 mod order;
+mod turns;
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -19,6 +20,7 @@ use crate::message::answer::Answer;
 pub use self::interleave::{Interleave, interleave};
 
 pub use self::order::Order;
+pub use self::turns::turns;
 
 /// The result of a producer: an answer or a value of a program, a failure, or nothing (a step dropped the item).
 pub type Outcome<T = Answer> = Option<Result<T, Error>>;

@@ -25,7 +25,7 @@ use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 use crate::message::names::{Named, Names};
 use crate::offload;
-use crate::pipeline::flow::{Flow, Order, Producer, interleave};
+use crate::pipeline::flow::{Awaited, Flow, Order, Producer, interleave, turns};
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
 use crate::request::context::Scope;
 use crate::spec;
@@ -171,8 +171,14 @@ impl Step for Dividing {
         let open: Open = Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone())));
         let at_once = flow.at_once();
         let lists = flow.drive(self.0.order, open);
-        Flow::stream(interleave(lists, self.0.order, at_once), self.0.at_once)
+        Flow::stream(turns(interleave(lists, self.0.order, at_once), length), self.0.at_once)
     }
+}
+
+/// The bytes of an item that is at hand.
+fn length(producer: &Producer) -> usize {
+    let Awaited::Here(Some(Ok(answer))) = &producer.outcome else { return 0 };
+    answer.body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
 }
 
 type Open = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;

@@ -1,0 +1,115 @@
+//! A long list in turns: other requests of the core go on while it is read.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::Stream;
+use futures_util::task::AtomicWaker;
+
+/// The bytes of items of one turn: a few milliseconds of work.
+const TURN: usize = 256 << 10;
+
+/// The bytes that an item counts beside its own: one without any costs that much.
+const ITEM: usize = 128;
+
+/// Items that may all be at hand. A step behind may drop every one of them, so that nothing else would end the turn.
+pub struct Turns<S: Stream> {
+    items: S,
+    length: fn(&S::Item) -> usize,
+    taken: usize,
+    rest: Option<Arc<Rest>>,
+}
+
+/// The time in which others have their turn. It ends when the runtime has been at its sockets, not when the list is asked again:
+/// what its items become is at hand, too, and makes its consumer ask at once.
+#[derive(Default)]
+struct Rest {
+    over: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Wake for Rest {
+    fn wake(self: Arc<Self>) {
+        self.over.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
+impl Rest {
+    fn begin() -> Arc<Self> {
+        let rest = Arc::new(Rest::default());
+        // Unlike a plain wake, this lets the runtime poll its sockets first.
+        let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&Waker::from(rest.clone())));
+        rest
+    }
+
+    fn is_over(&self, cx: &mut Context<'_>) -> bool {
+        self.waker.register(cx.waker());
+        self.over.load(Ordering::Acquire)
+    }
+}
+
+/// The same items, in turns; `length` tells the bytes of one.
+pub fn turns<S: Stream + Unpin>(items: S, length: fn(&S::Item) -> usize) -> Turns<S> {
+    Turns { items, length, taken: 0, rest: None }
+}
+
+impl<S: Stream + Unpin> Stream for Turns<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        if self.taken >= TURN {
+            (self.taken, self.rest) = (0, Some(Rest::begin()));
+        }
+        if let Some(rest) = &self.rest {
+            if !rest.is_over(cx) {
+                return Poll::Pending;
+            }
+            self.rest = None;
+        }
+        let polled = Pin::new(&mut self.items).poll_next(cx);
+        self.taken = match &polled {
+            Poll::Ready(Some(item)) => self.taken + ITEM + (self.length)(item),
+            Poll::Ready(None) | Poll::Pending => 0,
+        };
+        polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::sync::atomic::AtomicUsize;
+
+    use futures_util::{StreamExt, stream};
+
+    use super::*;
+
+    /// How often another task has its turn while a list of so many items of so many bytes is read, all at hand and all dropped.
+    async fn turns_of_others(count: usize, length: fn(&usize) -> usize) -> usize {
+        let turn = Arc::new(AtomicUsize::new(0));
+        let others = turn.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                others.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        // As steps do it: what an item becomes is at hand when the list is asked for the next one.
+        let made = turns(stream::iter(0..count), length).map(|item| async move { item }).buffer_unordered(512);
+        let none = made.filter(|_| ready(false)).count().await;
+        other.abort();
+        assert_eq!(none, 0);
+        turn.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_while_a_long_list_is_read() {
+        let (short, long) = (turns_of_others(500, |_| 0).await, turns_of_others(1_000_000, |_| 0).await);
+        assert!(short < 10 && long > 400, "{short} {long}");
+        let large = turns_of_others(1_000, |_| 64 << 10).await;
+        assert!(large > 200, "{large}");
+    }
+}
