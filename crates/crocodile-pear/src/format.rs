@@ -10,7 +10,7 @@ pub mod csv;
 #[cfg(not(feature = "csv"))]
 #[path = "format/csv/absent.rs"]
 pub mod csv;
-mod declared;
+pub mod declared;
 mod decode;
 pub mod form;
 mod icalendar;

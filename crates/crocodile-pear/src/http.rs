@@ -1,6 +1,7 @@
 //! HTTP as bytes, for clients and for upstreams alike.
 //!
 //! - `http1`: heads, framing, chunks and trailers of HTTP/1.1 (RFC 9112), parsed once and strictly.
+//! - `list`, `media_type`: header fields that are lists with weights (RFC 9110, 5.6.1), and content types.
 //! - `date`: dates as header fields have them (RFC 9110, 5.6.7).
 //! - `loop_detection`: through which gateways a request came (`via`).
 //!
@@ -11,4 +12,6 @@
 
 pub mod date;
 pub mod http1;
+pub mod list;
 pub mod loop_detection;
+pub mod media_type;

@@ -1,9 +1,9 @@
 //! `/cache`: what is kept, and `POST /cache/purge`.
 
 use crocodile_pear::unstable::cache::Store;
+use crocodile_pear::unstable::http::media_type::is_json;
 use crocodile_pear::unstable::message::body::Body;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::http::response::{self, refuse};
@@ -26,6 +26,7 @@ pub fn show(cache: &Store) -> Response<Body> {
 
 /// Purges what the body says.
 pub async fn purge(request: ClientRequest, cache: &Store) -> Response<Body> {
+    // A page of another origin cannot send JSON without asking first, even where its browser says nothing of the origin.
     if !is_json(request.headers.map()) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `content-type: application/json`");
     }
@@ -44,25 +45,5 @@ fn read(body: &[u8]) -> Result<Purging, String> {
         Ok(Value::Object(fields)) => Purging::of_map(&fields, ModeSpec::Soft),
         Ok(_) => Err("the body is not a JSON object: write `{\"tag\": \"…\"}`".to_owned()),
         Err(error) => Err(format!("the body is not JSON: {error}")),
-    }
-}
-
-/// A page of another origin cannot send JSON without asking first, even where its browser says nothing of the origin.
-fn is_json(headers: &HeaderMap) -> bool {
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_purge_is_json() {
-        let told = |media: &'static str| {
-            is_json(&HeaderMap::from_iter([(CONTENT_TYPE, http::HeaderValue::from_static(media))]))
-        };
-        assert!(told("application/json; charset=utf-8") && told("Application/JSON"));
-        assert!(!told("text/plain") && !is_json(&HeaderMap::new()));
     }
 }

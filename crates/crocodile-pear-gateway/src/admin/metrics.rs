@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use bytes::Bytes;
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::offload;
 use flate2::Compression;
@@ -19,7 +20,7 @@ use crate::telemetry::metrics::{access, cache, consumers, databases, memory, tra
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
     let format = Format::choose(field(headers, &ACCEPT));
     let text = write(gateway, format);
-    let zipped = if takes_gzip(field(headers, &ACCEPT_ENCODING)) { zip(text.as_bytes()) } else { None };
+    let zipped = if list::takes(field(headers, &ACCEPT_ENCODING), "gzip") { zip(text.as_bytes()) } else { None };
     let mut response = Response::new(Body::empty());
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(format.media()));
@@ -62,27 +63,8 @@ fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-fn takes_gzip(accept: &str) -> bool {
-    accept.split(',').any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        let gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        gzip && parts.all(|part| !matches!(part.strip_prefix("q="), Some("0" | "0.0" | "0.00" | "0.000")))
-    })
-}
-
 fn zip(text: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
     encoder.write_all(text).ok()?;
     encoder.finish().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_scraper_says_whether_it_takes_gzip() {
-        assert!(takes_gzip("gzip") && takes_gzip("br, GZIP;q=0.5"));
-        assert!(!takes_gzip("") && !takes_gzip("gzip;q=0") && !takes_gzip("x-gzip-not, br"));
-    }
 }

@@ -15,6 +15,7 @@ mod recorded;
 mod sample;
 
 use crocodile_pear::unstable::cache::{Copy, Kept, Making};
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::message::answer::OF_BYTES;
 use crocodile_pear::unstable::message::body::{Body, Pulled};
 use http::header::{
@@ -200,14 +201,12 @@ fn take(response: &mut Response<Body>, kept: &Kept, wanted: Wanted) -> bool {
 fn fixed(response: &Response<Body>) -> bool {
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
     let headers = response.headers();
-    let directives = headers.get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
-    let mut directives = directives.flat_map(|value| value.split(','));
     bodiless.contains(&response.status())
         || response.status().is_informational()
         || response.status() == StatusCode::PARTIAL_CONTENT
         || headers.contains_key(CONTENT_RANGE)
         || headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
-        || directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-transform"))
+        || list::has(headers, &CACHE_CONTROL, "no-transform")
 }
 
 /// The length that an answer says it has.
@@ -217,9 +216,7 @@ fn told(response: &Response<Body>) -> Option<u64> {
 
 /// The client's `Accept-Encoding` has made this answer what it is (RFC 9110, 12.5.5).
 fn vary(headers: &mut HeaderMap) {
-    let values = headers.get_all(VARY).iter().filter_map(|value| value.to_str().ok());
-    let mut names = values.flat_map(|value| value.split(',')).map(str::trim);
-    if !names.any(|name| name == "*" || name.eq_ignore_ascii_case("accept-encoding")) {
+    if !list::varies(headers, "accept-encoding") {
         headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, Texts, Timeout};
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::pipeline::step::Proxied;
 use crocodile_pear::unstable::pipeline::steps::Written;
 use crocodile_pear::unstable::spec;
@@ -140,9 +141,8 @@ pub struct Allowed(Vec<Arc<crocodile_pear::unstable::message::side_channel::Upgr
 impl Allowed {
     /// The first protocol that the client names and may have.
     pub fn choose(&self, client: &HeaderMap) -> Option<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>> {
-        let values = client.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-        let mut named = values.map(<[u8]>::trim_ascii);
-        named.find_map(|name| self.0.iter().find(|known| known.protocol.as_bytes().eq_ignore_ascii_case(name)).cloned())
+        list::field(client, &UPGRADE)
+            .find_map(|name| self.0.iter().find(|known| known.protocol.as_bytes().eq_ignore_ascii_case(name)).cloned())
     }
 
     /// The line of `explain`.

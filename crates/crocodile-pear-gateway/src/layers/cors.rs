@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Field, Located, Texts, only};
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
@@ -261,9 +262,7 @@ fn is_own(origin: &HeaderValue, scope: &Scope) -> bool {
 
 /// The field names that a preflight asks for; `None` if one is not a valid name.
 fn asked_fields(headers: &HeaderMap) -> Option<Vec<HeaderName>> {
-    let values = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().map(HeaderValue::as_bytes);
-    let names = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-    names.filter(|name| !name.is_empty()).map(|name| HeaderName::from_bytes(name).ok()).collect()
+    list::field(headers, &ACCESS_CONTROL_REQUEST_HEADERS).map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
 fn join<T: AsRef<str>>(names: &[T]) -> String {
@@ -340,12 +339,7 @@ impl Layer for CrossOrigin {
 
 /// Adds these fields to `Vary`, unless they are there.
 fn vary(headers: &mut HeaderMap, on: &[HeaderName]) {
-    let said = |name: &HeaderName| {
-        let values = headers.get_all(VARY).iter().filter_map(|value| value.to_str().ok());
-        let mut names = values.flat_map(|value| value.split(',')).map(str::trim);
-        names.any(|known| known == "*" || known.eq_ignore_ascii_case(name.as_str()))
-    };
-    let missing: Vec<&str> = on.iter().filter(|name| !said(name)).map(HeaderName::as_str).collect();
+    let missing: Vec<&str> = on.iter().map(HeaderName::as_str).filter(|name| !list::varies(headers, name)).collect();
     if !missing.is_empty() {
         headers.append(VARY, text(&missing.join(", ")));
     }

@@ -11,11 +11,10 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::http::http1::answer;
+use crocodile_pear::unstable::http::media_type::has_events;
 use crocodile_pear::unstable::message::body::{Body, Pulled};
 use crocodile_pear::unstable::request::context::Scope;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response};
+use http::Response;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
@@ -72,7 +71,8 @@ impl Layer for Deadline {
 
     fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let pulled = |body: &Body| matches!(body, Body::Pulled(_)) && body.length().is_none_or(|size| size > AT_HAND);
-        if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()) && !is_events(response.headers()))
+        // To an event stream the deadline applied until its head.
+        if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()) && !has_events(response.headers()))
             && let Body::Pulled(body) = std::mem::replace(response.body_mut(), Body::empty())
         {
             *response.body_mut() = Body::Pulled(Box::pin(Bound { body, deadline, unwatched: 0 }));
@@ -84,11 +84,6 @@ impl Layer for Deadline {
         let time = self.timeout.written().filter(|_| self.written)?;
         Some(format!("the request ends within {}", time.as_str()?))
     }
-}
-
-/// Whether an answer is a proxied event stream: the deadline applied to its head.
-fn is_events(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|media| answer::is_events(media.as_bytes()))
 }
 
 /// A body up to this size leaves in about one write and needs no deadline.

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Field, Located, only};
 use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
@@ -320,8 +321,7 @@ fn condition(asked: &HeaderMap, etag: &HeaderValue, meta: FileMeta) -> Option<St
 
 /// Whether a list of tags has this one.
 fn lists(asked: &HeaderMap, name: http::HeaderName, etag: &HeaderValue, weak: bool) -> bool {
-    let values = asked.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).any(|tag| {
+    list::text_field(asked, &name).any(|tag| {
         let bare = if weak { tag.strip_prefix("W/").unwrap_or(tag) } else { tag };
         tag == "*" || bare.as_bytes() == etag.as_bytes()
     })

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
 use crocodile_pear::unstable::error::Error;
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::jq::{self, Data, Filter};
 use crocodile_pear::unstable::message::body::{Body, Pulled};
 use crocodile_pear::unstable::request::context::Scope;
@@ -125,7 +126,7 @@ impl Layer for Telling {
         }
         // An answer to HEAD has no trailer.
         let bodiless = *scope.call_method() == Method::HEAD || response.body().is_empty();
-        if bodiless || !takes_trailers(scope.headers()) {
+        if bodiless || !list::has(scope.headers(), &TE, "trailers") {
             return Passage::Done;
         }
         if let Ok(body) = std::mem::replace(response.body_mut(), Body::empty()).into_pulled() {
@@ -191,12 +192,6 @@ fn phases(calls: &[CallRecord], now: Duration, value: &mut String) {
         }
     }
     metric(value, "total", now);
-}
-
-/// Whether the client said `TE: trailers` (RFC 9110, 6.5.1).
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(TE).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// A body with the timers in its trailer. Its length is not announced, because trailers need chunks.

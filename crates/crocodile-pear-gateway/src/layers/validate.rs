@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use crocodile_pear::unstable::config::spec::{Field, Json};
 use crocodile_pear::unstable::error::{Error, Kind};
+use crocodile_pear::unstable::http::media_type::essence;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::offload;
 use crocodile_pear::unstable::request::context::Scope;
@@ -204,9 +205,9 @@ impl Validation {
 /// Why a body cannot be validated.
 fn unfit(headers: &HeaderMap) -> Option<&'static str> {
     let coding = headers.get(CONTENT_ENCODING).filter(|coding| !coding.is_empty() && *coding != "identity");
-    let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or("application/json");
-    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let json = media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"));
+    let media = headers.get(CONTENT_TYPE).map_or(&b"application/json"[..], HeaderValue::as_bytes);
+    let media = essence(media).to_ascii_lowercase();
+    let json = media == b"application/json" || (media.starts_with(b"application/") && media.ends_with(b"+json"));
     match (json, coding) {
         (false, _) => Some("the body must be JSON: `content-type: application/json`"),
         (true, Some(_)) => Some("the body must not be compressed"),

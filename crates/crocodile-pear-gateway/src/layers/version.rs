@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crocodile_pear::unstable::http::media_type::is_json;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
+use http::Response;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, LINK, VARY};
-use http::{HeaderMap, Response};
 
 use crate::http::version::{Date, Versioned, without};
 use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
@@ -117,9 +118,4 @@ impl Served {
             scope.headers_mut().insert(CONTENT_TYPE, JSON);
         }
     }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let media = headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
-    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crocodile_pear::unstable::http::http1::answer::is_grpc;
+use crocodile_pear::unstable::http::media_type::is_grpc;
 use crocodile_pear::unstable::message::body::Body;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use http::StatusCode;
 
-use crate::http::http1::answer::is_events;
+use crate::http::media_type::{essence, is_events};
 use crate::message::answer::Answer;
 
 /// The format that a content type declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Declared {
+pub enum Declared {
     /// JSON; any other content is an error.
     Json,
     /// XML, except images and web pages.
@@ -37,7 +37,7 @@ pub(super) enum Declared {
 
 impl Declared {
     /// The cost of parsing these bytes, in bytes of an ordinary format.
-    pub(super) fn weight(self, bytes: &Bytes) -> usize {
+    pub fn weight(self, bytes: &Bytes) -> usize {
         match self {
             // JSON is checked, but not parsed yet.
             Declared::Json | Declared::Nothing => bytes.len() / 8,
@@ -49,12 +49,12 @@ impl Declared {
 }
 
 /// The format of an answer. An answer that has no body because of its status (RFC 9110, 15.3.5) is not malformed JSON.
-pub(super) fn declared(answer: &Answer) -> Declared {
+pub fn declared(answer: &Answer) -> Declared {
     by_status(answer.status, answer.headers.media())
 }
 
 /// The format that a content type declares, for an answer with this status.
-pub(super) fn by_status(status: StatusCode, media: Option<&[u8]>) -> Declared {
+pub fn by_status(status: StatusCode, media: Option<&[u8]>) -> Declared {
     match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => Declared::Nothing,
         _ => by_type(media),
@@ -62,9 +62,9 @@ pub(super) fn by_status(status: StatusCode, media: Option<&[u8]>) -> Declared {
 }
 
 /// The format that a content type declares.
-pub(super) fn by_type(media: Option<&[u8]>) -> Declared {
+pub fn by_type(media: Option<&[u8]>) -> Declared {
     let Some(media) = media else { return Declared::Nothing };
-    let essence = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let essence = essence(media);
     // The most common type, compared without a copy.
     if essence.eq_ignore_ascii_case(b"application/json") {
         return Declared::Json;

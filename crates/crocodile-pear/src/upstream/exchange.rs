@@ -34,6 +34,7 @@ use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::http::http1::answer::{self, AnswerHead, Asked};
 use crate::http::http1::{Broken as Unreadable, Decoder, Fields, Framing, Reuse, head_end};
+use crate::http::media_type;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::message::side_channel::{Passage, Tunnel};
@@ -185,7 +186,7 @@ impl Exchange {
                 self.begun();
                 let now = self.clock.paused();
                 self.moments.answer(status, now);
-                if headers.media().is_some_and(answer::is_events) {
+                if headers.media().is_some_and(media_type::is_events) {
                     self.clock.lift(self.request.events);
                 }
                 self.finish(|| now);
@@ -492,9 +493,9 @@ impl Exchange {
                 let now = self.clock.paused();
                 self.moments.answer(status, now);
                 let media = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-                if media.is_some_and(answer::is_events) {
+                if media.is_some_and(media_type::is_events) {
                     self.clock.lift(self.request.events);
-                } else if media.is_some_and(answer::is_grpc) {
+                } else if media.is_some_and(media_type::is_grpc) {
                     // It may be a stream, which rests as long as it likes; its deadline is its client's.
                     self.clock.lift(Events::Read);
                 }

@@ -2,6 +2,7 @@
 
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::Located;
+use crocodile_pear::unstable::http::media_type::essence;
 
 /// Media types that are text underneath. Pictures, films and archives are compressed already.
 const USUAL: [&str; 20] = [
@@ -62,7 +63,7 @@ impl Media {
 
     /// Whether a `Content-Type` is one of these, whatever its parameters.
     pub fn matches(&self, value: &[u8]) -> bool {
-        let essence = value.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        let essence = essence(value);
         match self {
             Media::Exactly(wanted) => essence.eq_ignore_ascii_case(wanted.as_bytes()),
             Media::Begins(begin) => {

@@ -1,5 +1,6 @@
 //! Which coding an answer gets: `Accept-Encoding` (RFC 9110, 12.5.3) against what is offered.
 
+use crocodile_pear::unstable::http::list;
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
@@ -57,9 +58,8 @@ struct Wishes<'a> {
 
 impl<'a> Wishes<'a> {
     fn of(headers: &'a HeaderMap) -> Self {
-        let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
         let mut wishes = Wishes { listed: Vec::new(), any: None, plain: None };
-        for (coding, weight) in values.flat_map(|value| value.split(',')).filter_map(element) {
+        for (coding, weight) in list::text_field(headers, &ACCEPT_ENCODING).filter_map(element) {
             match coding {
                 "*" => wishes.any = Some(weight),
                 _ if coding.eq_ignore_ascii_case("identity") => wishes.plain = Some(weight),

@@ -1,5 +1,8 @@
 //! Versions in media types: `application/vnd.shop.v2+json`, `application/json;version=2`.
 
+use std::cmp::Reverse;
+
+use crocodile_pear::unstable::http::list;
 use http::HeaderValue;
 
 /// A media type whose versions are named behind it.
@@ -27,11 +30,7 @@ impl MediaType {
 
     /// The version in an element of `Accept`, or in `Content-Type`; `None` if it names no version.
     pub fn read<'a>(&self, element: &'a str) -> Option<Spoken<'a>> {
-        let mut parts = element.split(';').map(str::trim);
-        let name = parts.next()?;
-        let parameter =
-            parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("version"));
-        let parameter = parameter.map(|(_, value)| value.trim().trim_matches('"'));
+        let name = list::name(element);
         let lower = name.to_ascii_lowercase();
         let plain = lower.strip_suffix("+json").unwrap_or(&lower);
         if let Some(rest) = plain.strip_prefix(self.0.as_str()).and_then(|rest| rest.strip_prefix('.')) {
@@ -39,7 +38,8 @@ impl MediaType {
             return Some(Spoken { version, media: lower.clone() });
         }
         let general = matches!(lower.as_str(), "*/*" | "application/*");
-        let version = parameter.filter(|_| general || plain == self.0 || lower == "application/json")?;
+        let version = list::parameter(element, "version")
+            .filter(|_| general || plain == self.0 || lower == "application/json")?;
         let media = if general { "application/json" } else { lower.as_str() };
         Some(Spoken { version, media: format!("{media};version={version}") })
     }
@@ -52,17 +52,10 @@ impl MediaType {
 
 /// The elements of an `Accept` that the client takes, those it likes best first.
 pub fn liked(accept: &str) -> Vec<&str> {
-    let weight = |element: &str| {
-        let mut weights = element.split(';').skip(1).filter_map(|part| part.trim().split_once('='));
-        let weight = weights.find(|(name, _)| name.eq_ignore_ascii_case("q"));
-        weight.map_or(1.0, |(_, weight)| weight.trim().parse::<f32>().unwrap_or(0.0))
-    };
-    let elements = accept.split(',').map(str::trim).filter(|element| !element.is_empty());
-    let mut liked: Vec<(f32, &str)> = elements.map(|element| (weight(element), element)).collect();
-    liked.retain(|(weight, _)| *weight > 0.0);
+    let mut liked: Vec<&str> = list::texts(accept).filter(|element| list::weight(element) > 0).collect();
     // Stable: of those that are liked alike, the first.
-    liked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    liked.into_iter().map(|(_, element)| element).collect()
+    liked.sort_by_key(|element| Reverse(list::weight(element)));
+    liked
 }
 
 impl Spoken<'_> {

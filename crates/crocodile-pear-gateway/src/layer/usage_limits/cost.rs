@@ -2,12 +2,12 @@
 
 use crocodile_pear::unstable::config::spec::Expression;
 use crocodile_pear::unstable::format::sse::Events;
-use crocodile_pear::unstable::http::http1::answer::is_events;
+use crocodile_pear::unstable::http::media_type::{essence, is_events};
 use crocodile_pear::unstable::jq::{self, Filter, Value};
 use crocodile_pear::unstable::json::{self, value::as_object};
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::allowance::whole;
 use crate::layer::Compile;
@@ -84,13 +84,10 @@ pub enum Reading {
 
 impl Reading {
     pub fn of(headers: &HeaderMap) -> Self {
-        let media = headers.get(http::header::CONTENT_TYPE);
-        if media.is_some_and(|media| is_events(media.as_bytes())) {
-            return Reading::Events;
-        }
-        let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();
-        match media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-            "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json-seq" => {
+        let media = headers.get(http::header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        match essence(media).to_ascii_lowercase().as_slice() {
+            _ if is_events(media) => Reading::Events,
+            b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" | b"application/json-seq" => {
                 Reading::Lines
             }
             _ => Reading::Document,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::request::credentials::Credentials;
 use http::HeaderName;
-use http::header::{AUTHORIZATION, COOKIE};
+use http::header::AUTHORIZATION;
 use percent_encoding::percent_decode_str;
 
 use super::method::Outcome;
@@ -58,9 +58,8 @@ impl CredentialPlace {
                 )
             }
             CredentialPlace::Cookie(name) => {
-                let fields = scope.headers().get_all(COOKIE).iter();
-                let pairs = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
-                FoundCredential::of(pairs.filter_map(|pair| cookie(pair, name.as_bytes())).map(Cow::Borrowed))
+                let named = scope.cookies().filter(|(known, _)| *known == name.as_bytes());
+                FoundCredential::of(named.map(|(_, value)| Cow::Borrowed(value)))
             }
         }
     }
@@ -90,14 +89,6 @@ fn decode(text: &str) -> Cow<'_, [u8]> {
         false => percent_decode_str(text).into(),
         true => percent_decode_str(&text.replace('+', " ")).collect::<Vec<u8>>().into(),
     }
-}
-
-/// The value of the cookie with this name (RFC 6265, 4.2.1), without quotes.
-fn cookie<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let at = pair.iter().position(|byte| *byte == b'=')?;
-    let value = pair[at + 1..].trim_ascii();
-    let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
-    (pair[..at].trim_ascii() == name).then_some(bare)
 }
 
 /// The credential in the `authorization` field, if it has this scheme.

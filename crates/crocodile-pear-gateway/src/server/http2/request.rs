@@ -5,11 +5,11 @@ use std::hash::{BuildHasher, RandomState};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::BytesMut;
-use crocodile_pear::unstable::http::http1::answer::is_grpc;
 use crocodile_pear::unstable::http::http1::fields::imitates;
 use crocodile_pear::unstable::http::http1::request::{
     Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, admit_target, authority, digits,
 };
+use crocodile_pear::unstable::http::media_type::is_grpc;
 use h2::ext::Protocol;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderName, ORIGIN, SEC_WEBSOCKET_KEY, TE,

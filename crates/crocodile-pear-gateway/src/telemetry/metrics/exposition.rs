@@ -2,6 +2,7 @@
 
 use std::fmt::{Arguments, Display, Write};
 
+use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::telemetry::histogram::{Bounds, Snapshot};
 
 /// A text format.
@@ -16,12 +17,7 @@ pub enum Format {
 impl Format {
     /// The best of those that a scraper takes, by its `accept`.
     pub fn choose(accept: &str) -> Self {
-        let open = accept.split(',').any(|media| {
-            let mut parts = media.split(';').map(str::trim);
-            let named = parts.next() == Some("application/openmetrics-text");
-            named && parts.all(|part| !matches!(part.strip_prefix("q="), Some("0" | "0.0" | "0.00" | "0.000")))
-        });
-        if open { Format::OpenMetrics } else { Format::Prometheus }
+        if list::takes(accept, "application/openmetrics-text") { Format::OpenMetrics } else { Format::Prometheus }
     }
 
     /// Its media type.

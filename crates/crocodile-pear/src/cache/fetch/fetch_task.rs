@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, HeaderMap, RANGE};
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
@@ -28,7 +28,7 @@ use crate::cache::store::{reuse, tags};
 use crate::error::{Error, Fault};
 use crate::http::date::Moment;
 use crate::http::http1::Fields;
-use crate::http::http1::answer::is_events;
+use crate::http::media_type::has_events;
 use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 
@@ -279,7 +279,7 @@ impl Trip {
             method if *method == Method::POST && self.tells_of_itself(answer) => {}
             _ => return Err(Reason::Method),
         }
-        if matches!(answer.body, Body::Tunnel(_)) || is_endless(&answer.headers) {
+        if matches!(answer.body, Body::Tunnel(_)) || has_events(&answer.headers) {
             return Err(Reason::Endless);
         }
         let length = answer.body.length();
@@ -436,7 +436,7 @@ impl Trip {
     ) {
         let answer = gained.answer;
         let shared = self.leading.is_some() && policy::is_shared_failure(answer.status, &answer.headers);
-        if !shared || gained.personal != CredentialUse::default() || is_endless(&answer.headers) {
+        if !shared || gained.personal != CredentialUse::default() || has_events(&answer.headers) {
             return self.hand_over(answer, reason, leader);
         }
         let Vary::On(names) = Vary::of(&answer.headers).and(&self.cache.rules().vary) else { return };
@@ -533,11 +533,6 @@ impl Trip {
         self.leading = None;
         Arc::strong_count(ticket) > 1 || writer.readers() > 0
     }
-}
-
-/// Whether it has no end of its own.
-fn is_endless(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()))
 }
 
 /// A body that several read, and what is still to come of it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, PRAGMA};
 
 use crate::http::date::{self, Moment};
+use crate::http::list;
 
 /// `cdn-cache-control` (RFC 9213): `cache-control` for caches like this one.
 pub const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
@@ -71,7 +72,7 @@ impl Scoped {
     }
 
     fn set(&mut self, value: Option<&str>) {
-        let names = value.into_iter().flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty());
+        let names = value.into_iter().flat_map(list::texts);
         let names: Option<Vec<_>> = names.map(|name| HeaderName::from_bytes(name.as_bytes()).ok()).collect();
         match (names, std::mem::take(self)) {
             (Some(names), Scoped::Absent) if !names.is_empty() => *self = Scoped::Fields(names),

@@ -4,6 +4,8 @@ use std::cell::{OnceCell, RefCell};
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_LANGUAGE, HeaderMap, HeaderName, RANGE, VARY};
 
+use crate::http::list;
+
 /// The fields of a request that an answer depends on, each with its value; `None` if the request did not have it.
 pub type Selector = Box<[Selected]>;
 
@@ -26,13 +28,10 @@ impl Vary {
     /// Reads it.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut names = Vec::new();
-        for value in headers.get_all(VARY) {
-            for name in value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                match HeaderName::from_bytes(name) {
-                    _ if name.is_empty() => {}
-                    Ok(name) if name != "*" && names.len() < NAMES => names.push(name),
-                    _ => return Vary::Unknown,
-                }
+        for name in list::field(headers, &VARY) {
+            match HeaderName::from_bytes(name) {
+                Ok(name) if name != "*" && names.len() < NAMES => names.push(name),
+                _ => return Vary::Unknown,
             }
         }
         names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
@@ -146,7 +145,7 @@ fn normal(name: &HeaderName, request: &HeaderMap) -> Option<Box<[u8]>> {
     if text.contains(&b'"') {
         return Some(text.trim_ascii().into());
     }
-    let members = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty());
+    let members = list::members(&text);
     if ![ACCEPT_LANGUAGE, ACCEPT_ENCODING, ACCEPT].contains(name) {
         return Some(members.collect::<Vec<_>>().join(&b","[..]).into());
     }
@@ -167,7 +166,7 @@ fn liked(request: &HeaderMap) -> Option<String> {
     let lines: Vec<&str> = request.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok()).collect();
     let text = lines.join(",");
     let mut liked: Vec<(u16, &str)> = Vec::new();
-    for member in text.split(',').map(str::trim).filter(|member| !member.is_empty()) {
+    for member in list::texts(&text) {
         let (range, weight) = member.split_once(';').unwrap_or((member, "q=1"));
         liked.push((quality(weight.trim())?, range.trim()));
     }

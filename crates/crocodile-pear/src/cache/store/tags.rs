@@ -7,6 +7,7 @@ use http::header::{HeaderMap, HeaderName};
 
 use super::entry::Tags;
 use super::shared_body::SharedBody;
+use crate::http::list;
 use crate::jq::{self, Data, Filter, Value};
 use crate::message::answer::Answer;
 use crate::{format, offload};
@@ -17,12 +18,10 @@ const XKEY: HeaderName = HeaderName::from_static("xkey");
 
 /// The tags of an answer. Those of `cache-tag` stand between commas, the others between spaces.
 pub fn of(headers: &HeaderMap) -> Tags {
-    let texts = |name: &HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    let mut tags: Vec<&str> = texts(&CACHE_TAG).flat_map(|text| text.split(',')).collect();
+    let mut tags: Vec<&str> = list::text_field(headers, &CACHE_TAG).collect();
     for name in [SURROGATE_KEY, XKEY] {
-        tags.extend(texts(&name).flat_map(|text| text.split([' ', ',', '\t'])));
+        tags.extend(list::text_field(headers, &name).flat_map(str::split_whitespace));
     }
-    let tags = tags.into_iter().map(str::trim).filter(|tag| !tag.is_empty());
     Tags::new(tags)
 }
 

@@ -7,6 +7,7 @@ use super::framing::Framing;
 use super::line::{self, FieldLine, LineEnd, LineFault};
 use super::unread::{Fields, Lines};
 use super::{Broken, Reuse};
+use crate::http::media_type::is_events;
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
 const MAX_FIELDS: usize = 128;
@@ -199,20 +200,6 @@ impl<'a> Gathered<'a> {
         }
         Ok(AnswerHead { status, headers, framing, reuse, upgrade, events: self.events })
     }
-}
-
-/// Whether a content type is that of server-sent events (WHATWG HTML, 9.2).
-pub fn is_events(media: &[u8]) -> bool {
-    const MEDIA: &[u8] = b"text/event-stream";
-    let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
-    kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b';' | b' ' | b'\t'))
-}
-
-/// Whether a content type is one of gRPC. gRPC-Web is not: its trailers are in its body.
-pub fn is_grpc(media: &[u8]) -> bool {
-    const MEDIA: &[u8] = b"application/grpc";
-    let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
-    kind.eq_ignore_ascii_case(MEDIA) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
 /// The length, or a list of the same length several times, as RFC 9110, 8.6, lets one read it.

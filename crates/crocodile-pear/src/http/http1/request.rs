@@ -11,6 +11,7 @@ use super::headers::Seen;
 use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
 use super::target;
 use super::{Framing, Headers, Reuse};
+use crate::http::list::members;
 
 /// More header fields than this no client sends.
 pub const MOST_FIELDS: usize = 100;
@@ -314,7 +315,7 @@ impl<'a> Fields<'a> {
 
 /// Whether a list names this word.
 fn lists(value: &[u8], word: &[u8]) -> bool {
-    value.split(|byte| *byte == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(word))
+    members(value).any(|option| option.eq_ignore_ascii_case(word))
 }
 
 /// Reads a length: digits only.

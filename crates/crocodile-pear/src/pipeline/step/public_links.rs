@@ -13,6 +13,7 @@ use http_body::Frame;
 use super::rewrite::{Rewrite, resolve_dots};
 use crate::error::Error;
 use crate::format;
+use crate::format::declared::{Declared, by_type};
 use crate::http::http1::{Fields, NameSet};
 use crate::hypermedia::links::{EventLinks, JsonLinks, LinkFate, LinkMap, LinkNames, LinkPlace, XmlLinks};
 use crate::message::answer::{Answer, OF_BYTES};
@@ -285,14 +286,10 @@ impl BodyForm {
             Body::Bytes(_) | Body::Pulled(_) => {}
         }
         let media = answer.headers.media()?;
-        let essence = media.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-        let (kind, subtype) = essence.split_at(essence.iter().position(|&byte| byte == b'/')? + 1);
-        match subtype.rsplit(|&byte| byte == b'+').next().unwrap_or_default() {
-            b"event-stream" => Some(BodyForm::Events),
-            b"json" | b"x-ndjson" | b"ndjson" | b"jsonl" | b"x-jsonlines" | b"jsonlines" | b"json-seq" => {
-                Some(BodyForm::Json)
-            }
-            b"xml" if kind != b"image/" && subtype != b"xhtml+xml" => Some(BodyForm::Xml),
+        match by_type(Some(media)) {
+            Declared::Sse => Some(BodyForm::Events),
+            Declared::Json | Declared::Ndjson | Declared::JsonSeq => Some(BodyForm::Json),
+            Declared::Xml => Some(BodyForm::Xml),
             _ => None,
         }
     }

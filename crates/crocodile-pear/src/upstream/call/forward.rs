@@ -15,6 +15,7 @@ use crate::config::spec::{Decode, Definitions, Entries, Expression, Json, Locate
 use crate::error::{Error, Kind};
 use crate::http::http1::fields::{may_send, plain};
 use crate::http::http1::trailers;
+use crate::http::list;
 use crate::jq::{self, Data, Filter, Read};
 use crate::request::context::{Scope, VARIABLES, undotted};
 use crate::request::facts::{ClientAddress, ClientFacts};
@@ -556,8 +557,7 @@ fn tells(name: &HeaderName, likeness: Likeness) -> bool {
 
 /// The fields that the client's `connection` limits to one hop (RFC 9110, 7.6.1).
 fn options(client: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    let values = client.get_all(CONNECTION).iter();
-    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+    list::field(client, &CONNECTION)
 }
 
 fn is(option: &[u8], name: &HeaderName) -> bool {

@@ -4,6 +4,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 
 use super::form::Form;
+use crate::http::list;
 
 /// The format that the client likes best, of several the first, and the media type that it knows it by.
 pub fn choose(forms: &[Form], headers: &HeaderMap) -> Option<(Form, &'static str)> {
@@ -28,19 +29,15 @@ pub fn choose(forms: &[Form], headers: &HeaderMap) -> Option<(Form, &'static str
 /// How much a client prefers a media type, in thousandths: its most specific range counts.
 fn quality(accept: &str, media: &str) -> u16 {
     let (kind, _) = media.split_once('/').unwrap_or((media, ""));
-    let ranges = accept.split(',').filter_map(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let name = parts.next()?.to_ascii_lowercase();
+    let ranges = list::texts(accept).filter_map(|range| {
+        let name = list::name(range).to_ascii_lowercase();
         let rank = match name.as_str() {
             "*/*" => 1,
             name if name.strip_suffix("/*") == Some(kind) => 2,
             name if name == media => 3,
             _ => return None,
         };
-        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        let weight = weight.map_or(1.0, |weight| weight.trim().parse::<f32>().unwrap_or(0.0));
-        // An invalid number counts as 0.
-        Some((rank, (weight.clamp(0.0, 1.0) * 1000.0).round() as u16))
+        Some((rank, list::weight(range)))
     });
     ranges.max().map_or(0, |(_, quality)| quality)
 }
