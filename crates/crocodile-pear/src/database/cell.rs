@@ -9,6 +9,7 @@ use tokio_postgres::types::{Kind, Type};
 use super::decode_error::Garbled;
 use super::moment;
 use crate::json::write_string;
+use crate::runtime::hex;
 
 /// How the values of a type are written.
 #[derive(Clone, Debug, PartialEq)]
@@ -255,18 +256,13 @@ fn four(digits: u16, out: &mut Vec<u8>) {
     out.extend([1000, 100, 10, 1].map(|place| b'0' + (digits / place % 10) as u8));
 }
 
-fn hex(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-}
-
 fn uuid(bytes: [u8; 16], out: &mut Vec<u8>) {
     out.push(b'"');
     for (at, byte) in bytes.into_iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             out.push(b'-');
         }
-        hex(byte, out);
+        out.extend(hex::pair(byte));
     }
     out.push(b'"');
 }
@@ -292,7 +288,7 @@ fn mac(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Garbled> {
         if at > 0 {
             out.push(b':');
         }
-        hex(*byte, out);
+        out.extend(hex::pair(*byte));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::form;
 use crate::jq::Data;
 use crate::json;
 use crate::json::value::{self, Shape, Value};
+use crate::runtime::hex;
 
 /// A value as it is sent: text, or null.
 #[derive(Debug)]
@@ -211,10 +212,9 @@ fn bytes(shape: &Shape<'_>, out: &mut Vec<u8>) -> Result<(), Unfit> {
         Shape::Bytes(bytes) => bytes.to_vec(),
         _ => return must("be bytes as Base64"),
     };
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.reserve(bytes.len() * 2 + 2);
     out.extend_from_slice(b"\\x");
-    out.extend(bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]));
+    out.extend(bytes.iter().flat_map(|byte| hex::pair(*byte)));
     Ok(())
 }
 

@@ -13,12 +13,12 @@ pub fn texts(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The members of a field in all of its lines.
-pub fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+pub fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     headers.get_all(name).iter().flat_map(|line| members(line.as_bytes()))
 }
 
 /// The same, of the lines that are texts.
-pub fn text_field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+pub fn text_field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
     headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).flat_map(texts)
 }
 

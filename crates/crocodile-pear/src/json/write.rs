@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::text::DEPTH;
 use super::value::{self, Shape, Value};
 use crate::error::{Error, Kind};
+use crate::runtime::hex;
 
 /// The largest JSON that one value may become. Values share their parts, so a value that is small in memory can be huge
 /// when written.
@@ -181,7 +182,6 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
 }
 
 fn escape(byte: u8, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {
         b'"' | b'\\' => byte,
         8 => b'b',
@@ -191,7 +191,7 @@ fn escape(byte: u8, out: &mut Vec<u8>) {
         b'\t' => b't',
         _ => {
             out.extend_from_slice(b"\\u00");
-            return out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            return out.extend_from_slice(&hex::pair(byte));
         }
     };
     out.extend_from_slice(&[b'\\', short]);

@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, Version};
 use super::credentials::Credentials;
 use crate::jq::{self, Value};
 use crate::json::value::number;
-use crate::telemetry::trace::hex;
+use crate::runtime::hex;
 
 /// The client, as the gateway sees it.
 #[derive(Clone, Debug)]
@@ -251,7 +251,7 @@ fn make() -> Digits {
     });
     let mut digits = [0; 32];
     for (place, half) in digits.as_chunks_mut().0.iter_mut().zip(halves) {
-        *place = hex(half);
+        *place = hex::digits(half);
     }
     digits
 }

@@ -6,6 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 
+use crate::runtime::hex;
+
 /// `traceparent`
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -139,7 +141,7 @@ impl Trace {
         text[2] = b'-';
         text[3..35].copy_from_slice(&self.id);
         text[35] = b'-';
-        text[36..52].copy_from_slice(&hex(span));
+        text[36..52].copy_from_slice(&hex::digits(span));
         text[52] = b'-';
         text[54] = b'0' + self.flags;
         text
@@ -148,7 +150,7 @@ impl Trace {
     /// Whether it is among a share of all traces, told in 2^56: what others that see its id choose too.
     pub fn among(&self, share: u64) -> bool {
         let (_, last) = self.id.split_last_chunk().expect("it has 32 digits");
-        read_hex(last) & (u64::MAX >> 8) < share
+        hex::number(last) & (u64::MAX >> 8) < share
     }
 }
 
@@ -195,40 +197,6 @@ fn value(digit: u8) -> Option<u8> {
         b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
     }
-}
-
-/// The digits of a number.
-pub(crate) fn hex(number: u64) -> [u8; 16] {
-    let mut digits = [0; 16];
-    let (high, low) = digits.split_at_mut(8);
-    high.copy_from_slice(&eight((number >> 32) as u32));
-    low.copy_from_slice(&eight(number as u32));
-    digits
-}
-
-/// Eight digits, all at once.
-fn eight(number: u32) -> [u8; 8] {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // Each half byte into a byte of its own.
-    let mut spread = u64::from(number);
-    spread = (spread << 16 | spread) & 0x0000_ffff_0000_ffff;
-    spread = (spread << 8 | spread) & 0x00ff_00ff_00ff_00ff;
-    spread = (spread << 4 | spread) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Those from 10 on are letters.
-    let letters = (spread + ONES * 6) >> 4 & ONES;
-    (spread + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
-}
-
-/// The number that these digits are, which are known to be some: all at once.
-fn read_hex(digits: &[u8; 16]) -> u64 {
-    const ONES: u128 = 0x0101_0101_0101_0101_0101_0101_0101_0101;
-    let text = u128::from_be_bytes(*digits);
-    // Letters have a bit that digits have not.
-    let mut spread = (text & (ONES * 0x0f)) + (text >> 6 & ONES) * 9;
-    spread = (spread | spread >> 4) & 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff;
-    spread = (spread | spread >> 8) & 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff;
-    spread = (spread | spread >> 16) & 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff;
-    (spread | spread >> 32) as u64
 }
 
 /// `tracestate` in one line (3.3); nothing, where it is not well formed.
@@ -370,14 +338,6 @@ mod tests {
         trace.write(0x00f0_67aa_0ba9_02b7, &mut sent, &mut head);
         let lines = format!("traceparent: 00-{ID}-00f067aa0ba902b7-01\r\ntracestate: a=1\r\n");
         assert_eq!((head, sent.len()), (lines.into_bytes(), 1));
-    }
-
-    #[test]
-    fn a_number_is_written_in_sixteen_digits() {
-        for number in [0, 1, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, u64::MAX, 0x9a9a_0f0f_a9a9_f0f0] {
-            assert_eq!(hex(number), *format!("{number:016x}").as_bytes());
-            assert_eq!(read_hex(&hex(number)), number);
-        }
     }
 
     #[test]

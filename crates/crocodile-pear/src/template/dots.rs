@@ -1,5 +1,7 @@
 //! Paths that would lead elsewhere once a server has decoded and resolved them.
 
+use crate::runtime::hex;
+
 /// Checks a path before it is sent on. Servers resolve dot segments (RFC 3986, 5.2.4), many of them after they have decoded
 /// the path, some twice, some with `\` as a slash, some after they have cut `;parameters` off a segment (Tomcat's `..;/`),
 /// some after they have dropped what they cannot read, and Windows after it has cut spaces off. A path that is a dot
@@ -67,8 +69,7 @@ struct Decoded<'a>(&'a [u8]);
 impl Decoded<'_> {
     fn pair(&mut self) -> Option<u8> {
         let [high, low, rest @ ..] = self.0 else { return None };
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let byte = digit(*high)? << 4 | digit(*low)?;
+        let byte = hex::byte(*high, *low)?;
         self.0 = rest;
         Some(byte)
     }

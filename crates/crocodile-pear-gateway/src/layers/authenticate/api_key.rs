@@ -12,6 +12,7 @@ use crocodile_pear::unstable::jq::Value;
 use crocodile_pear::unstable::json;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::request::credentials::Credentials;
+use crocodile_pear::unstable::runtime::hex;
 use crocodile_pear::unstable::spec;
 use http::{HeaderName, HeaderValue};
 use ring::digest;
@@ -200,15 +201,8 @@ impl Keys {
 struct Sum([u8; 32]);
 
 impl Sum {
-    fn read(hex: &str) -> Option<Self> {
-        if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        let mut sum = [0; 32];
-        for (byte, at) in sum.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
-        }
-        Some(Sum(sum))
+    fn read(digits: &str) -> Option<Self> {
+        hex::array(digits.as_bytes()).map(Sum)
     }
 }
 

@@ -1,23 +1,25 @@
 //! Escapes text from clients, so that it cannot end a line or a field, or control a terminal.
 
+use crocodile_pear::unstable::runtime::hex;
+
 use crate::config::visible;
 
 /// Escapes as nginx does: `"`, `\`, control characters and non-ASCII bytes become `\xHH`.
 pub fn nginx(bytes: &[u8], line: &mut Vec<u8>) {
-    hex(bytes, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), line);
+    coded(bytes, |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'), line);
 }
 
 /// The same for a field without quotes, which spaces and brackets would end.
 pub fn bare(bytes: &[u8], line: &mut Vec<u8>) {
-    hex(bytes, |byte| !matches!(byte, b'!'..=b'~') || matches!(byte, b'"' | b'\\' | b'[' | b']'), line);
+    coded(bytes, |byte| !matches!(byte, b'!'..=b'~') || matches!(byte, b'"' | b'\\' | b'[' | b']'), line);
 }
 
-fn hex(bytes: &[u8], harmful: impl Fn(u8) -> bool, line: &mut Vec<u8>) {
+fn coded(bytes: &[u8], harmful: impl Fn(u8) -> bool, line: &mut Vec<u8>) {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| harmful(*byte)) {
-        let digit = |value: u8| b"0123456789ABCDEF"[usize::from(value & 15)];
         line.extend_from_slice(&rest[..at]);
-        line.extend_from_slice(&[b'\\', b'x', digit(rest[at] >> 4), digit(rest[at])]);
+        line.extend_from_slice(b"\\x");
+        line.extend_from_slice(&hex::upper_pair(rest[at]));
         rest = &rest[at + 1..];
     }
     line.extend_from_slice(rest);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crocodile_pear::unstable::request::facts::ClientCertificate;
+use crocodile_pear::unstable::runtime::hex;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateRevocationListDer;
 use rustls::pki_types::pem::PemObject;
@@ -122,21 +123,13 @@ pub(super) fn describe(der: &[u8]) -> Option<ClientCertificate> {
     let mut described = ClientCertificate {
         subject: distinguished(certificate.subject()),
         issuer: distinguished(certificate.issuer()),
-        serial: hexadecimal(certificate.raw_serial()),
-        fingerprint: hexadecimal(ring::digest::digest(&ring::digest::SHA256, der).as_ref()),
+        serial: hex::text(certificate.raw_serial()),
+        fingerprint: hex::text(ring::digest::digest(&ring::digest::SHA256, der).as_ref()),
         ..ClientCertificate::default()
     };
     let names = certificate.subject_alternative_name().ok().flatten();
     names.iter().flat_map(|names| &names.value.general_names).for_each(|name| add_name(&mut described, name));
     Some(described)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Adds a name among those of its kind: a mail address that looks like a host is none.
@@ -164,7 +157,7 @@ fn distinguished(name: &X509Name<'_>) -> String {
                 let kind = kind.map_or_else(|_| attribute.attr_type().to_id_string(), str::to_owned);
                 let value = match attribute.as_str() {
                     Ok(text) => escape(text),
-                    Err(_) => format!("#{}", hexadecimal(attribute.as_slice())),
+                    Err(_) => format!("#{}", hex::text(attribute.as_slice())),
                 };
                 format!("{kind}={value}")
             });

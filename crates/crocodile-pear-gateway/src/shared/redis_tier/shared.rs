@@ -7,6 +7,7 @@ use std::time::Duration;
 use crocodile_pear::unstable::cache::store::codec;
 use crocodile_pear::unstable::cache::{self, Entry, Key, Purge, PurgeMode, Shared, Stamp, Tier};
 use crocodile_pear::unstable::http::date::Moment;
+use crocodile_pear::unstable::runtime::hex;
 use futures_util::future::BoxFuture;
 use http::header::{ETAG, LAST_MODIFIED};
 use redis::Cmd;
@@ -185,11 +186,7 @@ pub(super) fn variant(entry: &Entry) -> String {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    hex(&digest::digest(&digest::SHA256, bytes).as_ref()[..16])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::text(&digest::digest(&digest::SHA256, bytes).as_ref()[..16])
 }
 
 fn names(key: &Key, entry: &Entry) -> String {

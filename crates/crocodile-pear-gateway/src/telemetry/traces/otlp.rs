@@ -2,6 +2,7 @@
 //! crate of the messages brings the whole SDK.
 
 use bytes::Bytes;
+use crocodile_pear::unstable::runtime::hex;
 
 /// A span, ready to be sent.
 #[derive(Debug)]
@@ -77,8 +78,7 @@ pub fn request(service: &str, spans: &[Span]) -> Bytes {
 
 impl Span {
     fn write(&self, message: &mut Message) {
-        let digit = |at: usize| u8::from_str_radix(self.trace.get(2 * at..2 * at + 2).unwrap_or("0"), 16).unwrap_or(0);
-        message.bytes(1, &std::array::from_fn::<u8, 16, _>(digit));
+        message.bytes(1, &hex::array::<16>(self.trace.as_bytes()).unwrap_or_default());
         message.bytes(2, &self.id.to_be_bytes());
         message.bytes(3, self.state.as_bytes());
         if let Some(parent) = self.parent {

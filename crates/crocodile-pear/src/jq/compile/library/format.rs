@@ -10,6 +10,7 @@ use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{fail, refuse};
+use crate::runtime::hex;
 
 pub const NATIVES: &[Named] = &[(("format", 1), |it, arguments| {
     let Val::TStr(name) = &arguments[0].value else {
@@ -59,8 +60,8 @@ pub fn apply(format: Format, item: Item) -> ItemR {
             text.iter().for_each(|byte| match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(*byte),
                 byte => {
-                    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-                    out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+                    out.push(b'%');
+                    out.extend(hex::upper_pair(*byte));
                 }
             });
         }),
@@ -192,9 +193,9 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
             out.push(*first);
             continue;
         }
-        let digit = |at: usize| rest.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        out.push((digit(0)? * 16 + digit(1)?) as u8);
-        rest = &rest[2..];
+        let [high, low, more @ ..] = rest else { return None };
+        out.push(hex::byte(*high, *low)?);
+        rest = more;
     }
     std::str::from_utf8(&out).is_ok().then_some(out)
 }
