@@ -10,7 +10,7 @@ mod snapshot;
 mod watch;
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use crate::gateway::live::Live;
 use crate::http::response;
 use crate::listeners::admin_spec::{AdminSpec, Readiness};
 use crate::net::address::Address;
-use crate::runtime::threads::unavailable;
+use crate::runtime::threads::start;
 use crate::server::{
     self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply,
     Settings, Shutdown,
@@ -93,9 +93,7 @@ pub fn begin(
             tracing::error!(%error, "health and metrics cannot be served");
         }
     };
-    let thread = thread::Builder::new().name("admin".into()).spawn(serve);
-    let thread = thread.map_err(|error| unavailable("admin", &error))?;
-    Ok(Serving { address: bound, shutdown, thread })
+    Ok(Serving { address: bound, shutdown, thread: start("admin", serve)? })
 }
 
 /// More connections than operators and their tools have. One more closes the one that is idle longest, so that whoever asks

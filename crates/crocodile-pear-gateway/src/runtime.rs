@@ -1,7 +1,8 @@
 //! Work beside the requests.
 //!
 //! - `tasks`: the thread for work in the background. `helper_threads`: the settings of the threads for long work.
-//! - `threads`: what it means that a thread cannot be made. `memory_limit`: how much memory the process may have.
+//! - `threads`: how one is started, and what it means that it cannot be. `worker_pool`: several for one kind of job.
+//! - `memory_limit`: how much memory the process may have.
 //! - `watched_file`: files that are read again when they change. `service_manager`: messages to systemd.
 //!
 //! Uses the library alone. Begin at `tasks`.
@@ -14,3 +15,4 @@ pub(crate) mod service_manager;
 pub(crate) mod tasks;
 pub(crate) mod threads;
 pub(crate) mod watched_file;
+pub(crate) mod worker_pool;

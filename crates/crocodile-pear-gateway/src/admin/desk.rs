@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
 
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Body;
@@ -11,7 +10,7 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::response;
-use crate::runtime::threads::unavailable;
+use crate::runtime::threads::start;
 
 /// So many pages are made, or read by their clients, at the same time.
 const PAGES: usize = 8;
@@ -34,10 +33,7 @@ impl Desk {
     /// If it cannot be started.
     pub fn new() -> io::Result<Self> {
         let (work, orders) = sync_channel::<Work>(PAGES);
-        thread::Builder::new()
-            .name("admin-pages".into())
-            .spawn(move || orders.into_iter().for_each(|work| work()))
-            .map_err(|error| unavailable("admin-pages", &error))?;
+        start("admin-pages", move || orders.into_iter().for_each(|work| work()))?;
         Ok(Desk { work, pages: Arc::new(Semaphore::new(PAGES)) })
     }
 

@@ -6,7 +6,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -19,6 +18,7 @@ use crate::gateway::live::Live;
 use crate::layers::Setting;
 use crate::net::address::Address;
 use crate::observe::log;
+use crate::runtime::threads::{event_loop, start};
 use crocodile_pear_demo as demo;
 
 const CONFIG: &str = include_str!("../../../../examples/demo.yaml");
@@ -80,8 +80,8 @@ impl Demo {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let settings = demo::Demo { latency: Duration::from_millis(self.latency), cases: self.cases };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        thread::Builder::new().name("upstreams".into()).spawn(move || {
+        let runtime = event_loop()?;
+        start("upstreams", move || {
             runtime.block_on(async {
                 match tokio::net::TcpListener::from_std(listener) {
                     Ok(listener) => demo::upstreams(listener, settings).await,

@@ -14,6 +14,7 @@ use super::print::print;
 use super::probe::target::{Scheme, Target};
 use super::probe::trust::{Files, Trust, Verify};
 use super::probe::{between, minutes};
+use crate::runtime::threads::event_loop;
 
 #[derive(Args)]
 pub struct Health {
@@ -112,7 +113,7 @@ fn addresses(target: &Target, end: Instant) -> io::Result<Vec<SocketAddr>> {
     if target.host == "localhost" {
         return Ok(vec![([127, 0, 0, 1], target.port).into(), ([0u16, 0, 0, 0, 0, 0, 0, 1], target.port).into()]);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = event_loop()?;
     let found = runtime.block_on(target.resolve(end.saturating_duration_since(Instant::now())));
     // A name that is still being resolved is not waited for.
     runtime.shutdown_background();

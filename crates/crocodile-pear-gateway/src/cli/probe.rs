@@ -39,6 +39,7 @@ use self::trouble::Trouble;
 use self::trust::{Files, Trust, Verify};
 use self::way::{Http, Way};
 use super::print::print;
+use crate::runtime::threads::event_loop;
 
 #[derive(Args)]
 pub struct Probe {
@@ -122,7 +123,7 @@ impl Probe {
                 return ExitCode::from(2);
             }
         };
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let runtime = match event_loop() {
             Ok(runtime) => runtime,
             Err(error) => {
                 eprintln!("error: {error}");

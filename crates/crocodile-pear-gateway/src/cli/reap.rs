@@ -1,10 +1,11 @@
 //! The duty of a container's first process: to collect the processes that others left behind.
 
 use std::io;
-use std::thread;
 
 use rustix::process::{WaitOptions, wait};
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::runtime::threads::{event_loop, start};
 
 /// The number of the process that inherits all others.
 const FIRST: u32 = 1;
@@ -20,21 +21,19 @@ pub fn begin() {
 }
 
 fn try_begin() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = event_loop()?;
     let mut ended = {
         let _within = runtime.enter();
         signal(SignalKind::child())?
     };
-    thread::Builder::new().name("reap".into()).spawn(move || {
-        runtime.block_on(async {
-            // Some may have ended before the signal was listened for.
-            loop {
-                while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-                if ended.recv().await.is_none() {
-                    return;
-                }
+    let collect = async move {
+        // Some may have ended before the signal was listened for.
+        loop {
+            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+            if ended.recv().await.is_none() {
+                return;
             }
-        });
-    })?;
-    Ok(())
+        }
+    };
+    start("reap", move || runtime.block_on(collect)).map(drop)
 }

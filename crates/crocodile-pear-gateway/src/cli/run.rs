@@ -28,7 +28,7 @@ use crate::listeners::certificate_watch::{self, Certificates};
 use crate::listeners::spec::Listening;
 use crate::net::address::{self, Address};
 use crate::observe::log::{self, LogFormat};
-use crate::runtime::threads::unavailable;
+use crate::runtime::threads::{event_loop, start};
 use crate::runtime::{helper_threads, memory_limit};
 use crate::server::{self, Handover, Listeners, Settings, Shutdown};
 use crate::shared::redis_tier;
@@ -274,14 +274,13 @@ impl Reload {
     }
 
     fn try_begin(mut self) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = event_loop()?;
         let (hangups, moves) = {
             let _within = runtime.enter();
             (signal(SignalKind::hangup())?, signal(SignalKind::user_defined1())?)
         };
         let follow = move || runtime.block_on(self.follow(hangups, moves));
-        thread::Builder::new().name("reload".into()).spawn(follow).map_err(|error| unavailable("reload", &error))?;
-        Ok(())
+        start("reload", follow).map(drop)
     }
 
     /// SIGHUP reads the configuration again, SIGUSR1 opens log files again; certificates are read again when their files change.

@@ -1,13 +1,11 @@
 //! Active health checks: one thread beside the cores, for as long as the gateway of a configuration serves.
 
-use std::thread;
-
 use crocodile_pear::unstable::upstream::Upstream;
 use futures_util::future::{join_all, select};
-use tokio::runtime;
 use tokio::sync::oneshot;
 
 use crate::gateway::Gateway;
+use crate::runtime::threads::{event_loop, start};
 
 /// The health checks of one gateway's upstreams. They end when this is dropped.
 pub struct Checks {
@@ -23,7 +21,7 @@ impl Checks {
         }
         let (running, stopped) = oneshot::channel();
         let check = move || {
-            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = event_loop()?;
             let checks = Box::pin(join_all(watches));
             drop(runtime.block_on(select(checks, stopped)));
             std::io::Result::Ok(())
@@ -33,10 +31,10 @@ impl Checks {
                 tracing::warn!(%error, "cannot run health checks");
             }
         };
-        match thread::Builder::new().name("health".into()).spawn(told) {
+        match start("health", told) {
             Ok(_) => Some(Checks { _running: running }),
             Err(error) => {
-                tracing::warn!(%error, "cannot start the thread for health checks");
+                tracing::warn!(%error, "cannot run health checks");
                 None
             }
         }

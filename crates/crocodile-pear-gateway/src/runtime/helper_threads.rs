@@ -7,9 +7,7 @@ use crocodile_pear::unstable::offload::{Settings, configure};
 use crocodile_pear::unstable::spec;
 
 use super::memory_limit;
-
-/// The priority of the helper threads, lower than that of the cores: on a busy machine, requests go first.
-const NICE: i32 = 10;
+use super::threads::step_back;
 
 spec! {
     /// Helper threads for long work: to read, evaluate, convert or write a document of more than 64 KiB, and for
@@ -36,7 +34,7 @@ pub fn memory(written: Option<&ThreadPool>) -> Size {
 
 /// Applies the written settings, or the defaults.
 pub fn apply(written: Option<&ThreadPool>) {
-    let usual = Settings { begin, memory: memory(written).0, ..Settings::default() };
+    let usual = Settings { begin: step_back, memory: memory(written).0, ..Settings::default() };
     configure(match written {
         None => usual,
         Some(written) => Settings {
@@ -45,9 +43,4 @@ pub fn apply(written: Option<&ThreadPool>) {
             ..usual
         },
     });
-}
-
-/// For this thread only. If the system refuses, all threads have the same priority.
-fn begin() {
-    let _ = rustix::process::setpriority_process(None, NICE);
 }

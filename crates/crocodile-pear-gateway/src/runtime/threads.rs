@@ -1,6 +1,33 @@
 //! Threads, and what it means that one cannot be made.
 
 use std::io;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::{self, Runtime};
+
+/// How much less than the cores' threads helpers matter to the kernel: on a busy machine, requests go first.
+const NICE: i32 = 10;
+
+/// Gives this thread a lower priority than the cores have. If the system refuses, all threads have the same.
+pub fn step_back() {
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// If the system has none: its name, and which limits may be the reason.
+pub fn start<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| unavailable(name, &error))
+}
+
+/// Makes the event loop of one thread.
+///
+/// # Errors
+/// If the system has no more descriptors.
+pub fn event_loop() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread().enable_all().build()
+}
 
 /// The error of a thread that cannot be started: its name, and which limits may be the reason. The system only says that
 /// a resource is unavailable.

@@ -13,10 +13,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, id};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
-use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::doors::Doors;
@@ -24,6 +22,7 @@ use self::post::{End, pair};
 use super::shutdown::{Phase, Shutdown};
 use super::unix::SocketFile;
 use crate::runtime::service_manager::notify;
+use crate::runtime::threads::{event_loop, start};
 
 /// The variable that tells a process that its predecessor is at its standard input.
 const VARIABLE: &str = "CROCODILE_PEAR_PREDECESSOR";
@@ -107,13 +106,13 @@ impl Handover {
     /// # Errors
     /// If the signal cannot be listened for.
     pub fn follow(self: Arc<Self>, clients: Shutdown, leave: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = event_loop()?;
         let mut asked = {
             let _within = runtime.enter();
             signal(SignalKind::user_defined2())?
         };
         let mut phase = clients.follow();
-        thread::Builder::new().name("handover".into()).spawn(move || {
+        start("handover", move || {
             runtime.block_on(async {
                 loop {
                     tokio::select! {

@@ -1,15 +1,13 @@
 //! Stops the server: gracefully at the first signal, at once at the second.
 
 use std::io;
-use std::thread;
 use std::time::Duration;
 
-use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::runtime::threads::unavailable;
+use crate::runtime::threads::{event_loop, start};
 
 /// The stage of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,29 +55,24 @@ impl Shutdown {
     /// # Errors
     /// If signal handlers cannot be set up.
     pub fn on_signals(&self, grace: Duration) -> io::Result<()> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = event_loop()?;
         let mut orders = {
             let _within = runtime.enter();
             Orders([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::quit())?])
         };
         let shutdown = self.clone();
-        thread::Builder::new()
-            .name("signals".into())
-            .spawn(move || {
-                runtime.block_on(async {
-                    orders.next().await;
-                    // Before the log line, so that whoever reads the line sees the new state.
-                    shutdown.leave();
-                    tracing::info!(?grace, "shutting down; a second signal ends at once");
-                    if timeout(grace, orders.next()).await.is_err() {
-                        shutdown.begin();
-                        orders.next().await;
-                    }
-                    shutdown.end();
-                });
-            })
-            .map_err(|error| unavailable("signals", &error))?;
-        Ok(())
+        let follow = async move {
+            orders.next().await;
+            // Before the log line, so that whoever reads the line sees the new state.
+            shutdown.leave();
+            tracing::info!(?grace, "shutting down; a second signal ends at once");
+            if timeout(grace, orders.next()).await.is_err() {
+                shutdown.begin();
+                orders.next().await;
+            }
+            shutdown.end();
+        };
+        start("signals", move || runtime.block_on(follow)).map(drop)
     }
 
     pub(super) fn follow(&self) -> watch::Receiver<Phase> {

@@ -13,6 +13,8 @@ use crocodile_pear::unstable::runtime::thread_id::{self, THREADS};
 pub use destination::Destination;
 use sink::Sink;
 
+use crate::runtime::threads::start;
+
 /// The buffer of a core. At 500 bytes a line and 50,000 requests a second that is 40 ms in which nothing is written.
 const CAPACITY: usize = 1 << 20;
 
@@ -169,10 +171,10 @@ impl Shared {
     fn begin(self: &Arc<Self>) {
         self.thread.get_or_init(|| {
             let own = self.clone();
-            match thread::Builder::new().name("journal".into()).spawn(move || own.follow()) {
+            match start("journal", move || own.follow()) {
                 Ok(begun) => begun.thread().clone(),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot start the thread of a log; its lines are dropped");
+                    tracing::warn!(%error, "the lines of a log are dropped");
                     thread::current()
                 }
             }

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc as blocking;
-use std::thread;
 use std::time::Duration;
 
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use crocodile_pear::unstable::upstream::Remote;
 use http::{HeaderMap, StatusCode};
-use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::{Instant, sleep};
@@ -18,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::counters::SpanCounters;
 use super::otlp::{self, Span};
 use super::span::FinishedRequest;
+use crate::runtime::threads::{event_loop, start};
 
 /// How long the collector may take for a batch.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -107,12 +106,12 @@ pub struct Exporter {
 impl Exporter {
     /// Begins a thread for it.
     pub fn begin(self) {
-        let work = move || match runtime::Builder::new_current_thread().enable_all().build() {
+        let work = move || match event_loop() {
             Ok(runtime) => runtime.block_on(self.follow()),
             Err(error) => tracing::warn!(%error, "traces cannot be sent"),
         };
-        if let Err(error) = thread::Builder::new().name("traces".into()).spawn(work) {
-            tracing::warn!(%error, "cannot start the thread that sends traces");
+        if let Err(error) = start("traces", work) {
+            tracing::warn!(%error, "traces cannot be sent");
         }
     }
 

@@ -1,13 +1,11 @@
 //! Threads that check passwords outside the cores: one check takes as long as a thousand requests.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::thread;
 
 use tokio::sync::oneshot;
 
-use crate::runtime::threads::unavailable;
+use crate::runtime::worker_pool::WorkerPool;
 
 /// How many checks may wait. Further ones are refused at once.
 const WAITING: usize = 64;
@@ -15,24 +13,11 @@ const WAITING: usize = 64;
 /// The most threads. Each needs the memory of one hash and takes time from the cores.
 const THREADS: usize = 4;
 
-/// The priority of these threads, lower than that of the cores.
-const NICE: i32 = 10;
+type Check = Box<dyn FnOnce() + Send>;
 
-type Job = Box<dyn FnOnce() + Send>;
-
-static POOL: LazyLock<SyncSender<Job>> = LazyLock::new(|| {
-    let (sender, receiver) = sync_channel(WAITING);
-    let receiver = Arc::new(Mutex::new(receiver));
+static POOL: LazyLock<WorkerPool<Check>> = LazyLock::new(|| {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    for number in 0..threads {
-        let receiver = receiver.clone();
-        // If a thread cannot be started, fewer threads remain, and more checks are refused.
-        let started = thread::Builder::new().name(format!("password-{number}")).spawn(move || work(&receiver));
-        if let Err(error) = started {
-            tracing::warn!("{}", unavailable(&format!("password-{number}"), &error));
-        }
-    }
-    sender
+    WorkerPool::new("password", threads, WAITING, |check| check())
 });
 
 /// Runs `check` on another thread. `None` if too many checks wait.
@@ -44,16 +29,8 @@ pub async fn run(check: impl FnOnce() -> bool + Send + 'static) -> Option<bool> 
             let _ = told.send(check());
         }
     };
-    POOL.try_send(Box::new(job)).ok()?;
-    answer.await.ok()
-}
-
-fn work(jobs: &Mutex<Receiver<Job>>) {
-    let _ = rustix::process::setpriority_process(None, NICE);
-    loop {
-        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
-        // After a panic the caller gets no result, and the thread continues.
-        let _ = catch_unwind(AssertUnwindSafe(job));
+    if POOL.lend(Box::new(job)).is_some() {
+        return None;
     }
+    answer.await.ok()
 }
