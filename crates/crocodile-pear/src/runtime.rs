@@ -3,18 +3,20 @@
 //! - `thread_id`: the index of a thread, for what each thread has of its own.
 //! - `deadline_timer`: one timer for deadlines that move.
 //! - `socket`: a connected socket of the network or of the file system. `descriptors`: the reserve of open files.
-//! - `calendar`: days and their dates. `hex`: hexadecimal digits. `random`: numbers for jitter and choices, not for secrets.
+//! - `calendar`: days and their dates. `hex`: hexadecimal digits. `backoff`: waits that grow. `random`: numbers for jitter
+//!   and choices, not for secrets.
 //! - `detached`: work that goes on when its client has left, counted.
 //!
 //! Uses `error` alone. Each file stands alone; begin with the one you need.
 //!
 //! Invariants: nothing here allocates for a request.
 
+pub mod backoff;
 pub mod calendar;
 pub mod deadline_timer;
 pub mod descriptors;
 pub mod detached;
 pub mod hex;
-pub(crate) mod random;
+pub mod random;
 pub mod socket;
 pub mod thread_id;

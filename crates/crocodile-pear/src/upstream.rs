@@ -19,7 +19,6 @@ mod servers;
 mod spec;
 pub mod types;
 
-pub use self::health::backoff::BackoffSpec;
 pub use self::servers::balance::{BalanceSpec, Way};
 
 pub use self::call::context::CallContext;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crocodile_pear::unstable::runtime::random::share;
 use futures_util::future::BoxFuture;
 use instant_acme::CertificateIdentifier;
 use rustls::pki_types::CertificateDer;
@@ -11,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::authority::Wanted;
 use super::failure::{Cause, Failure};
 use super::order::order;
-use super::schedule::{Backoff, Window, share, unadvised};
+use super::schedule::{Backoff, Window, unadvised};
 use super::store::{Lock, Stamp};
 use super::transport;
 use crate::listeners::spec::{ChallengeSpec, SOON};

@@ -1,7 +1,8 @@
 //! When certificates are renewed, and when what failed is tried again.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
+
+use crocodile_pear::unstable::runtime::backoff::grown;
 
 use super::failure::{Cause, Failure};
 
@@ -11,12 +12,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A certificate with a life shorter than this is renewed at half of it (Let's Encrypt's advice).
 const SHORT_LIVED: Duration = Duration::from_secs(10 * 24 * 60 * 60);
-
-/// A random share of one: gateways that began together do not ask together.
-pub fn share() -> f64 {
-    // Its keys are random; the sixteen lowest bits are as good as others.
-    f64::from(RandomState::new().build_hasher().finish() as u16) / f64::from(1 << 16)
-}
 
 /// When a certificate is renewed if its authority gives no advice: when a third of its life is left, up to a thirtieth before.
 pub fn unadvised(begin: SystemTime, expiry: SystemTime, share: f64) -> SystemTime {
@@ -62,7 +57,7 @@ impl Backoff {
             // Let's Encrypt allows five refusals of a name an hour.
             Cause::Refused => (2 * MINUTE, 6 * HOUR),
         };
-        let own = first.saturating_mul(1 << self.0.min(16)).min(longest);
+        let own = grown(first, self.0, longest);
         self.0 += 1;
         let asked = failure.after.unwrap_or_default().min(7 * DAY);
         let wait = own.max(asked);
@@ -111,12 +106,5 @@ mod tests {
         assert_eq!(waits(Cause::Refused, Some(HOUR))[..6], [3600, 3600, 3600, 3600, 3600, 3840]);
         let jitter = Backoff::default().next(&Failure::new(Cause::Refused, ""), 0.5);
         assert_eq!(jitter, Duration::from_secs(126));
-    }
-
-    #[test]
-    fn a_share_is_part_of_one() {
-        let shares: Vec<f64> = (0..100).map(|_| share()).collect();
-        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
-        assert!(shares.iter().any(|share| *share < 0.5) && shares.iter().any(|share| *share > 0.5));
     }
 }

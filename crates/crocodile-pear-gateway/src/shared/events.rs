@@ -4,7 +4,6 @@
 //! `postgres` and `redis` listen, `reaction` says what of the cache a message means, `trust` what holds while nobody
 //! listens, and `follow` keeps listening, over lost connections and over reloads.
 
-mod backoff;
 mod follow;
 mod postgres;
 mod reaction;

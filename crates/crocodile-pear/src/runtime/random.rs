@@ -1,4 +1,4 @@
-//! Random numbers for load balancing: fast, per thread, not for secrets.
+//! Random numbers for jitter and choices: fast, per thread, not for secrets.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -9,7 +9,7 @@ thread_local! {
 }
 
 /// A number from 0 to `end`, not `end` itself; 0 if that is 0.
-pub(crate) fn below(end: u64) -> u64 {
+pub fn below(end: u64) -> u64 {
     // xorshift64* (Vigna, 2016); its upper half is the better one.
     let mut state = STATE.get();
     state ^= state >> 12;
@@ -17,6 +17,11 @@ pub(crate) fn below(end: u64) -> u64 {
     state ^= state >> 27;
     STATE.set(state);
     ((u128::from(state.wrapping_mul(0x2545_F491_4F6C_DD1D)) * u128::from(end)) >> 64) as u64
+}
+
+/// A part of 1, not 1 itself.
+pub fn share() -> f64 {
+    below(1 << 53) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]
@@ -29,5 +34,12 @@ mod tests {
         (0..7_000).for_each(|_| seen[below(7) as usize] += 1);
         assert!(seen.iter().all(|&times| (700..1_300).contains(&times)), "{seen:?}");
         assert_eq!(below(0), 0);
+    }
+
+    #[test]
+    fn a_share_is_part_of_one() {
+        let shares: Vec<f64> = (0..100).map(|_| share()).collect();
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+        assert!(shares.iter().any(|share| *share < 0.5) && shares.iter().any(|share| *share > 0.5));
     }
 }

@@ -1,7 +1,6 @@
 //! The health of a server as active checks have found it, and how it is checked.
 
 pub(crate) mod availability;
-pub(crate) mod backoff;
 pub(crate) mod eject;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -2,19 +2,33 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use crocodile_pear::unstable::cache::Store;
+use crocodile_pear::unstable::runtime::backoff::grown;
+use crocodile_pear::unstable::runtime::random::share;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::backoff::Backoff;
 use super::reaction::Reaction;
 use super::source::{EventSource, Identity};
 use super::trust::Trust;
 use crate::telemetry::metrics::{EventCounters, Metrics};
+
+/// After the first failure: a server that closed one connection mostly takes the next.
+const FIRST: Duration = Duration::from_millis(50);
+
+/// At most: while the server is away nothing with tags is fresh.
+const MOST: Duration = Duration::from_secs(5);
+
+/// How long to wait before the next attempt to connect: by chance between half and the whole of a time that doubles, so that many
+/// gateways do not all come at once.
+fn pause(failed: u32) -> Duration {
+    grown(FIRST, failed, MOST).mul_f64(0.5 + share() / 2.0)
+}
 
 /// The sources of the gateway that serves. One thread listens to all of them.
 #[derive(Default)]
@@ -112,7 +126,7 @@ impl Ear {
     async fn listen(mut self) {
         let Identity { channel, .. } = &self.identity.clone();
         let source = self.identity.to_string();
-        let mut backoff = Backoff::default();
+        let mut failed = 0;
         let mut told = false;
         loop {
             let identity = &self.identity;
@@ -121,7 +135,7 @@ impl Ear {
                     self.trust.hear();
                     self.counters.set_up();
                     tracing::info!(source, channel, "listening to events");
-                    (told, backoff) = (false, Backoff::default());
+                    (told, failed) = (false, 0);
                     let why = loop {
                         match listener.next().await {
                             Ok(message) => self.react(message),
@@ -148,7 +162,8 @@ impl Ear {
                     "events cannot be received; entries with tags are stale until they can"
                 );
             }
-            self.trust.during(sleep(backoff.next())).await;
+            self.trust.during(sleep(pause(failed))).await;
+            failed += 1;
         }
     }
 
@@ -168,5 +183,20 @@ impl Ear {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_up_to_its_bound_and_varies() {
+        for (failed, whole) in (0..).zip([50, 100, 200, 400, 800, 1600, 3200, 5000, 5000].map(Duration::from_millis)) {
+            let time = pause(failed);
+            assert!(time >= whole / 2 && time <= whole, "{time:?} of {whole:?}");
+        }
+        let times: Vec<_> = (0..8).map(|_| pause(9)).collect();
+        assert!(times.iter().any(|time| *time != times[0]));
     }
 }

@@ -14,6 +14,7 @@ use crate::config::spec::{Located, defaults};
 use crate::error::{Error, Kind};
 use crate::message::names::Names;
 use crate::pipeline::flow::Outcome;
+use crate::runtime::backoff::grown;
 use crate::runtime::detached::{self, Detached};
 use crate::spec;
 
@@ -123,7 +124,7 @@ async fn attempt(attempts: u32, wait: Duration, ask: impl Fn() -> BoxFuture<'sta
         if tried >= attempts {
             return Err(failed);
         }
-        let doubled = wait.saturating_mul(2_u32.saturating_pow(tried - 1)).min(LONGEST);
+        let doubled = grown(wait, tried - 1, LONGEST);
         tracing::debug!(error = %failed, ?doubled, "a detached call failed; trying again");
         tokio::time::sleep(doubled).await;
     }

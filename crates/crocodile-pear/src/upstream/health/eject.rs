@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::backoff::grown;
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Definitions, Json, Located, Mark, Node};
 use crate::resilience::state_change::Change;
 use crate::resilience::trial::{Outage, Pass, Trial};
 use crate::resilience::verdict::Verdict;
+use crate::runtime::backoff::grown;
 use crate::spec;
 
 spec! {

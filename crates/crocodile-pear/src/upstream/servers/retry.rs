@@ -15,6 +15,7 @@ use crate::config::problem::Problems;
 use crate::config::spec;
 use crate::config::spec::{Decode, Definitions, Json, Node, Share, Timeout, defaults};
 use crate::error::Kind;
+use crate::runtime::backoff::grown;
 use crate::runtime::random::below;
 use crate::spec;
 use crate::telemetry::log_limiter::LogLimiter;
@@ -22,7 +23,6 @@ use crate::upstream::call::Call;
 use crate::upstream::call::clock::Clock;
 use crate::upstream::call::outcome::Outcome;
 use crate::upstream::call::timeouts::Timeouts;
-use crate::upstream::health::backoff::{BackoffSpec, grown};
 
 spec! {
     /// When to retry a request: on another server, if there is one. A request is retried only if its method is
@@ -41,6 +41,16 @@ spec! {
         /// The retry budget: the maximum share of the upstream's calls that are retries, over time. When it is
         /// exhausted, the gateway does not retry.
         pub budget: Share = Share(0.2),
+    }
+}
+
+spec! {
+    /// The wait before a retry: a random time below `first`, below twice that for the next retry, and so on up to `most`.
+    pub struct BackoffSpec {
+        /// The maximum of the first wait.
+        pub first: Duration = Duration::from_millis(25),
+        /// The maximum of every wait.
+        pub most: Duration = Duration::from_secs(1),
     }
 }
 
