@@ -3,14 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
+use rustls::ClientConfig;
 use rustls::client::Resumption;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::net::tls::{Judge, Shown, TOO_FEW, Verifier, provider};
+use crate::net::tls::{Judge, Shown, TOO_FEW, Verifier, pem, provider};
 use crate::runtime::socket::Socket;
 
 /// Makes TLS of connections.
@@ -44,19 +43,10 @@ impl Tls {
     /// # Errors
     /// A description of what is wrong with them.
     pub fn verified(authorities: Option<&[u8]>) -> Result<Self, String> {
-        let mut roots = RootCertStore::empty();
-        match authorities {
-            None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-            Some(pem) => {
-                for certificate in CertificateDer::pem_slice_iter(pem) {
-                    let certificate = certificate.map_err(|_| "this file is not valid PEM")?;
-                    roots.add(certificate).map_err(|_| "a certificate in this file cannot be read")?;
-                }
-            }
-        }
-        if roots.is_empty() {
-            return Err("there is no certificate in this file".to_owned());
-        }
+        let roots = match authorities {
+            None => pem::public_roots(),
+            Some(file) => pem::roots(&pem::certificates(file)?)?,
+        };
         let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
         let builder = builder.map_err(|_| TOO_FEW)?;
         Ok(Tls::of(builder.with_root_certificates(roots).with_no_client_auth()))

@@ -1,5 +1,6 @@
 //! TLS to upstreams: trusted authorities, the client certificate, and what a failed handshake means.
 
+pub mod pem;
 mod provider;
 mod sessions;
 mod spec;
@@ -8,13 +9,12 @@ mod verifier;
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use rustls::client::Resumption;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::{AlertDescription, CertificateError, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -213,8 +213,12 @@ fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
         .with_protocol_versions(&versions)
         .map_err(|_| Part::Name.unfit(TOO_FEW))?;
     let (roots, named) = match &settings.ca {
-        Some(pem) => own_roots(pem)?,
-        None => (public_roots(), Vec::new()),
+        // As authorities, and as they are.
+        Some(file) => {
+            let named = pem::certificates(file).map_err(|why| Part::Ca.unfit(why))?;
+            (pem::roots(&named).map_err(|why| Part::Ca.unfit(why))?, named)
+        }
+        None => (pem::public_roots(), Vec::new()),
     };
     let trust = Trust::new(roots, named, provider.clone())
         .ok_or_else(|| Part::Ca.unfit("there is no authority in this file"))?;
@@ -225,40 +229,14 @@ fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
         (Some(_), None) => Err(Part::Certificate.unfit("the certificate has no `key`")),
         (None, Some(_)) => Err(Part::Key.unfit("the key has no `certificate`")),
         (Some(certificate), Some(key)) => {
-            let chain = certificates(certificate, Part::Certificate)?;
-            let key =
-                PrivateKeyDer::from_pem_slice(key).map_err(|_| Part::Key.unfit("there is no key in this file"))?;
+            let chain = pem::certificates(certificate).map_err(|why| Part::Certificate.unfit(why))?;
+            let key = pem::private_key(key).map_err(|why| Part::Key.unfit(why))?;
             builder.with_client_auth_cert(chain, key).map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => Part::Key.unfit("the key is not that of the certificate"),
                 rustls::Error::InvalidCertificate(_) => Part::Certificate.unfit("the certificate cannot be read"),
                 _ => Part::Key.unfit("the key is of no kind that can be used"),
             })
         }
-    }
-}
-
-/// Mozilla's list of public authorities, built in: the same wherever the gateway runs.
-fn public_roots() -> Arc<RootCertStore> {
-    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    ROOTS.get_or_init(|| Arc::new(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())).clone()
-}
-
-/// The certificates that are named in `ca`, as authorities and as they are.
-fn own_roots(pem: &[u8]) -> Result<(Arc<RootCertStore>, Vec<CertificateDer<'static>>), Unfit> {
-    let mut roots = RootCertStore::empty();
-    let named = certificates(pem, Part::Ca)?;
-    for certificate in named.iter().cloned() {
-        roots.add(certificate).map_err(|_| Part::Ca.unfit("a certificate in this file cannot be read"))?;
-    }
-    Ok((Arc::new(roots), named))
-}
-
-fn certificates(pem: &[u8], part: Part) -> Result<Vec<CertificateDer<'static>>, Unfit> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match read {
-        Ok(read) if read.is_empty() => Err(part.unfit("there is no certificate in this file")),
-        Ok(read) => Ok(read),
-        Err(_) => Err(part.unfit("this file is not valid PEM")),
     }
 }
 

@@ -4,13 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crocodile_pear::unstable::net::tls::{Judge, Shown, TlsVersion, Verifier, refusal};
+use crocodile_pear::unstable::net::tls::{Judge, Shown, TlsVersion, Verifier, pem, refusal};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, SupportedProtocolVersion};
 
 use super::certificate::Certificate;
 use super::way::Http;
@@ -62,11 +61,14 @@ impl Trust {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is not the name of a server"))?;
         let roots = match &files.ca {
-            Some(file) => own_roots(file).map_err(|reason| format!("--ca {}: {reason}", file.display()))?,
-            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+            Some(file) => {
+                let roots = contents(file).and_then(|ca| pem::roots(&pem::certificates(&ca)?));
+                roots.map_err(|reason| format!("--ca {}: {reason}", file.display()))?
+            }
+            None => pem::public_roots(),
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let inner = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
+        let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
         let inner = inner.map_err(|error| error.to_string())?;
         let witness = Witness { inner, verify, seen: Mutex::default() };
         let verifier = Arc::new(Verifier::new(witness, provider.clone()));
@@ -123,27 +125,15 @@ type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn identity(files: &Files) -> Result<Option<Identity>, String> {
     let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else { return Ok(None) };
-    let chain =
-        certificates(certificate).map_err(|reason| format!("--certificate {}: {reason}", certificate.display()))?;
-    let wrong = |reason: &str| format!("--key {}: {reason}", key.display());
-    let pem = std::fs::read(key).map_err(|_| wrong("the file cannot be read"))?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| wrong("there is no key in this file"))?;
+    let chain = contents(certificate).and_then(|read| pem::certificates(&read));
+    let chain = chain.map_err(|reason| format!("--certificate {}: {reason}", certificate.display()))?;
+    let read = contents(key).and_then(|read| pem::private_key(&read));
+    let key = read.map_err(|reason| format!("--key {}: {reason}", key.display()))?;
     Ok(Some((chain, key)))
 }
 
-fn own_roots(file: &Path) -> Result<RootCertStore, &'static str> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|_| "a certificate in this file is not an authority's")?;
-    }
-    Ok(roots)
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, &'static str> {
-    let pem = std::fs::read(file).map_err(|_| "the file cannot be read")?;
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let read = read.map_err(|_| "this file is not valid PEM")?;
-    if read.is_empty() { Err("there is no certificate in this file") } else { Ok(read) }
+fn contents(file: &Path) -> Result<Vec<u8>, &'static str> {
+    std::fs::read(file).map_err(|_| "the file cannot be read")
 }
 
 /// The gateway's verifier, with a memory.

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crocodile_pear::unstable::net::tls::pem;
 use crocodile_pear::unstable::request::facts::ClientCertificate;
 use crocodile_pear::unstable::runtime::hex;
-use rustls::RootCertStore;
 use rustls::pki_types::CertificateRevocationListDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
@@ -20,7 +20,7 @@ use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::X509Name;
 
 use super::super::provider::provider;
-use super::identity::{chain, moment};
+use super::identity::moment;
 
 /// Whether a client must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +76,10 @@ impl Trust {
         demand: Demand,
         overdue: Overdue,
     ) -> Result<Self, Distrust> {
-        let mut roots = RootCertStore::empty();
-        for certificate in chain(&authorities).map_err(Distrust::Authorities)? {
-            let unreadable = |_| Distrust::Authorities("a certificate in this file cannot be read".to_owned());
-            roots.add(certificate).map_err(unreadable)?;
-        }
+        let roots = pem::certificates(&authorities).and_then(|read| pem::roots(&read));
+        let roots = roots.map_err(|why| Distrust::Authorities(why.to_owned()))?;
         let provider = Arc::new(provider().clone());
-        let mut builder = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
         let mut next_update = None;
         if let Some(pem) = &lists {
             let lists = revocations(pem)?;

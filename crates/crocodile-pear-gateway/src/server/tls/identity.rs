@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crocodile_pear::unstable::net::tls::pem;
 use crocodile_pear::unstable::runtime::calendar;
-use rustls::pki_types::pem::{Error as PemError, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -40,10 +40,10 @@ impl Identity {
     /// # Errors
     /// If they cannot be used, or are not valid at that time.
     pub fn read(certificate: &[u8], key: &[u8], now: SystemTime) -> Result<Self, Unfit> {
-        let chain = chain(certificate).map_err(Unfit::Certificate);
-        let key = private_key(key).map_err(Unfit::Key);
+        let chain = pem::certificates(certificate).map_err(|why| Unfit::Certificate(why.to_owned()));
+        let key = pem::private_key(key).map_err(|why| Unfit::Key(why.to_owned()));
         let (chain, key) = (chain?, key?);
-        let own = chain.first().cloned().ok_or_else(|| Unfit::Certificate(NONE.to_owned()))?;
+        let own = chain.first().cloned().ok_or_else(|| Unfit::Certificate(pem::NO_CERTIFICATE.to_owned()))?;
         let unreadable = || Unfit::Certificate("the certificate cannot be read".to_owned());
         let (_, read) = X509Certificate::from_der(&own).map_err(|_| unreadable())?;
         let (begin, end) =
@@ -73,35 +73,6 @@ impl Identity {
         self.names.first().map_or("", String::as_str)
     }
 }
-
-const NONE: &str = "there is no certificate in this file";
-
-/// The certificates in a file, at least one.
-pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match read {
-        Ok(read) if read.is_empty() && PrivateKeyDer::from_pem_slice(pem).is_ok() => {
-            Err("there is a key in this file, and no certificate".to_owned())
-        }
-        Ok(read) if read.is_empty() => Err(NONE.to_owned()),
-        Ok(read) => Ok(read),
-        Err(_) => Err("this file is not valid PEM".to_owned()),
-    }
-}
-
-fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
-        PemError::NoItemsFound => match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
-            true => {
-                "the key is encrypted: store it without a passphrase, readable for the gateway's user only".to_owned()
-            }
-            false => "there is no key in this file".to_owned(),
-        },
-        _ => "this file is not valid PEM".to_owned(),
-    })
-}
-
-const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
 
 /// The host names. The common name is used only if there are no others.
 fn host_names(certificate: &X509Certificate<'_>) -> Vec<String> {
