@@ -20,6 +20,7 @@ pub(crate) mod min_rate_spec;
 #[cfg(test)]
 mod model;
 mod occupancy;
+mod outgoing;
 mod pace;
 mod provider;
 mod relay;

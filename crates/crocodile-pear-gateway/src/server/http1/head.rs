@@ -1,9 +1,6 @@
 //! The head of an answer to a client: its framing and its bytes. The framing is decided here; framing fields that the
 //! handler copied from elsewhere are ignored.
 
-use std::cell::RefCell;
-use std::time::{Duration, SystemTime};
-
 use crocodile_pear::unstable::http::http1::request::RequestHead;
 use crocodile_pear::unstable::http::http1::trailers::may_trail;
 use crocodile_pear::unstable::http::http1::{Reuse, write};
@@ -12,6 +9,7 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode, Version};
 use tokio::time::Instant;
 
 use super::super::interim::write_status;
+use super::super::outgoing::{content_length, declared, is_bodiless, with_date};
 
 /// The properties of a request that decide the framing of its answer.
 pub struct Asked {
@@ -61,27 +59,14 @@ pub enum Delimiter {
 
 /// Decides the framing of an answer, given the length of its body if known, and the value of `Content-Length`.
 pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) -> (Delimiter, Option<u64>) {
-    let declared = declared(response.headers());
-    match response.status() {
-        StatusCode::NO_CONTENT => (Delimiter::Nothing, None),
-        // RFC 9110, 15.3.6: it has no body, and `Content-Length` says so.
-        StatusCode::RESET_CONTENT => (Delimiter::Nothing, Some(0)),
-        StatusCode::NOT_MODIFIED => (Delimiter::Nothing, declared),
-        _ if asked.head_only => (Delimiter::Nothing, declared.or(length)),
-        _ => match declared.or(length) {
-            Some(length) => (Delimiter::Length(length), Some(length)),
-            None if asked.version == Version::HTTP_10 => (Delimiter::Close, None),
-            None => (Delimiter::Chunks, None),
-        },
-    }
-}
-
-/// The value of Content-Length, if there is exactly one.
-fn declared(headers: &HeaderMap) -> Option<u64> {
-    let mut values = headers.get_all(CONTENT_LENGTH).iter();
-    let first = values.next()?.to_str().ok()?;
-    let plain = values.next().is_none() && !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { first.parse().ok() } else { None }
+    let length = content_length(response.status(), declared(response.headers()), length);
+    let delimiter = match length {
+        _ if asked.head_only || is_bodiless(response.status()) => Delimiter::Nothing,
+        Some(length) => Delimiter::Length(length),
+        None if asked.version == Version::HTTP_10 => Delimiter::Close,
+        None => Delimiter::Chunks,
+    };
+    (delimiter, length)
 }
 
 /// The fate of the connection, as a head says it.
@@ -139,7 +124,7 @@ pub fn write_head(
         Link::Switching => out.extend_from_slice(b"connection: upgrade\r\n"),
     }
     if !dated {
-        date(out, now);
+        with_date(now, |date| write::field(out, b"date", date));
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -166,28 +151,6 @@ fn ours(name: &HeaderName, delimiter: Delimiter) -> bool {
         }
         _ => false,
     }
-}
-
-/// The line with the date, and how long it is valid.
-struct Dated {
-    until: Option<Instant>,
-    line: Vec<u8>,
-}
-
-thread_local! {
-    static DATED: RefCell<Dated> = const { RefCell::new(Dated { until: None, line: Vec::new() }) };
-}
-
-fn date(out: &mut Vec<u8>, now: Instant) {
-    DATED.with_borrow_mut(|dated| {
-        if dated.until.is_none_or(|until| until <= now) {
-            let time = SystemTime::now();
-            let part = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-            dated.until = Some(now + Duration::from_nanos(1_000_000_000 - u64::from(part)));
-            dated.line = format!("date: {}\r\n", httpdate::fmt_http_date(time)).into_bytes();
-        }
-        out.extend_from_slice(&dated.line);
-    });
 }
 
 #[cfg(test)]

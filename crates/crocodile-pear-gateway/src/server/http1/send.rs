@@ -6,22 +6,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::http::http1::answer::is_events;
+use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::http1::{Reuse, write};
-use crocodile_pear::unstable::json;
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::message::side_channel::Tunnel;
 use http::Response;
-use http::header::{CONTENT_TYPE, HeaderMap};
+use http::header::HeaderMap;
 use http_body::Body as _;
 use tokio::time::Instant;
 
 use super::super::copy;
 use super::super::handler::Handler;
+use super::super::outgoing::{Outgoing, is_hurried, wrong_length};
 use super::super::pace::Pace;
 use super::super::reply::{Ending, Observed, Reply};
-use super::super::request::NoMinimumRate;
 use super::super::settings::Settings;
 use super::super::shared::Core;
 use super::client::{Client, poll_client};
@@ -100,31 +98,6 @@ fn switch(response: &Response<()>) -> Vec<u8> {
     head
 }
 
-/// A body that is being sent.
-enum Outgoing {
-    Bytes(Bytes),
-    Pulled(Pulled),
-}
-
-impl Outgoing {
-    fn length(&self) -> Option<u64> {
-        match self {
-            Outgoing::Bytes(bytes) => Some(bytes.len() as u64),
-            Outgoing::Pulled(body) => body.size_hint().exact(),
-        }
-    }
-}
-
-fn outgoing(body: Body) -> Result<Outgoing, Error> {
-    Ok(match body {
-        Body::Bytes(bytes) => Outgoing::Bytes(bytes),
-        Body::Json(raw) => Outgoing::Bytes(raw.bytes().clone()),
-        Body::Value(value) => Outgoing::Bytes(json::to_bytes(&value)?),
-        Body::Pulled(body) => Outgoing::Pulled(body),
-        Body::Tunnel(_) => return Err(Error::new(Kind::Internal, "a tunnel is not a body")),
-    })
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The head has not been written yet.
@@ -150,7 +123,7 @@ impl Sending {
         let response = Response::from_parts(parts, ());
         let body = match body {
             Body::Tunnel(tunnel) => return Err(Some(Switching { head: switch(&response), tunnel, observed })),
-            body => outgoing(body),
+            body => Outgoing::of(body),
         };
         let body = match body {
             Ok(body) => body,
@@ -176,8 +149,8 @@ impl Sending {
             true => Link::Kept,
             false => Link::Closing,
         };
-        let body = if delimiter == Delimiter::Nothing { Outgoing::Bytes(Bytes::new()) } else { body };
-        let at_hand = matches!(body, Outgoing::Bytes(_));
+        let body = if delimiter == Delimiter::Nothing { Outgoing::Whole(Bytes::new()) } else { body };
+        let at_hand = matches!(body, Outgoing::Whole(_));
         // Reset the counter, which still has bytes of the answer before.
         let _ = wire.taken();
         let began = ready.unwrap_or_else(Instant::now);
@@ -262,7 +235,7 @@ impl Sending {
                 Ok(_) => {}
                 Err(Stop::Client) => return Poll::Ready(Ending::ClientGone),
                 Err(Stop::Body(error)) => {
-                    self.body = Outgoing::Bytes(Bytes::new());
+                    self.body = Outgoing::Whole(Bytes::new());
                     self.failure = Some(error);
                 }
             }
@@ -284,9 +257,7 @@ impl Sending {
 
     /// Whether a minimum rate applies to the answer. Streams have none.
     fn hurried(&self) -> bool {
-        let media = self.response.headers().get(CONTENT_TYPE);
-        !media.is_some_and(|media| is_events(media.as_bytes()))
-            && self.response.extensions().get::<NoMinimumRate>().is_none()
+        is_hurried(self.response.headers(), self.response.extensions())
     }
 
     /// Writes what is available: the head and the pieces of the body. Ready when the socket may accept more.
@@ -318,14 +289,14 @@ impl Sending {
     fn gather(&mut self, out: &mut Vec<u8>, cx: &mut Context<'_>) -> Result<Gathered, Stop> {
         loop {
             let frame = match &mut self.body {
-                Outgoing::Bytes(whole) => {
+                Outgoing::Whole(whole) => {
                     let whole = std::mem::take(whole);
                     self.stage = Step::End;
                     self.observed.bytes += whole.len() as u64;
                     if let Delimiter::Length(length) = self.delimiter
                         && length != whole.len() as u64
                     {
-                        return Err(uneven(whole.len() as u64, length));
+                        return Err(Stop::Body(wrong_length(whole.len() as u64, length)));
                     }
                     return Ok(join(out, whole, b"", Poll::Ready(())));
                 }
@@ -348,10 +319,11 @@ impl Sending {
                     return Ok(Gathered::nothing(Poll::Ready(())));
                 }
             };
-            self.observed.bytes += data.len() as u64;
+            let more = data.len() as u64;
+            self.observed.bytes += more;
             let tail: &'static [u8] = match &mut self.delimiter {
                 Delimiter::Length(left) => {
-                    *left = left.checked_sub(data.len() as u64).ok_or_else(|| uneven(data.len() as u64, *left))?;
+                    *left = left.checked_sub(more).ok_or_else(|| Stop::Body(wrong_length(more, *left)))?;
                     b""
                 }
                 Delimiter::Chunks => {
@@ -379,7 +351,7 @@ impl Sending {
     fn at_end(&self) -> bool {
         match &self.body {
             Outgoing::Pulled(body) => self.delimiter == Delimiter::Length(0) && body.is_end_stream(),
-            Outgoing::Bytes(_) => true,
+            Outgoing::Whole(_) => true,
         }
     }
 
@@ -387,7 +359,7 @@ impl Sending {
         self.stage = Step::End;
         match self.delimiter {
             Delimiter::Chunks => write_end(out, trailers.as_ref()),
-            Delimiter::Length(left @ 1..) => return Err(uneven(0, left)),
+            Delimiter::Length(left @ 1..) => return Err(Stop::Body(wrong_length(0, left))),
             _ => {}
         }
         Ok(())
@@ -441,11 +413,4 @@ fn join(out: &mut Vec<u8>, data: Bytes, tail: &'static [u8], more: Poll<()>) -> 
     out.extend_from_slice(&data);
     out.extend_from_slice(tail);
     Gathered::nothing(more)
-}
-
-fn uneven(more: u64, left: u64) -> Stop {
-    Stop::Body(match more > left {
-        true => Error::new(Kind::Malformed, "the answer is longer than its length"),
-        false => Error::new(Kind::Cut, "the answer ended before its length"),
-    })
 }

@@ -1,28 +1,24 @@
 //! Passes an answer to `h2`: the body is read as the client's window allows.
 
-use std::cell::RefCell;
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::http::http1::answer::is_events;
+use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::http1::trailers;
-use crocodile_pear::unstable::json;
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::Pulled;
 use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
-use http::response::Parts;
+use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use tokio::time::Instant;
 
 use super::super::grpc;
+use super::super::outgoing::{Outgoing, content_length, declared, is_bodiless, is_hurried, with_date, wrong_length};
 use super::super::pace::Pace;
 use super::super::reply::{Ending, Observed, Reply};
-use super::super::request::NoMinimumRate;
 use super::super::settings::Settings;
 use super::done::{Done, Leaving};
 use super::request::framing;
@@ -80,32 +76,20 @@ impl Sending {
         let Reply { response, observer, .. } = reply;
         let mut observed = Observed { observer, bytes: 0 };
         let (mut parts, body) = response.into_parts();
-        let whole = match body {
-            Body::Bytes(bytes) => Ok(bytes),
-            Body::Json(raw) => Ok(raw.bytes().clone()),
-            Body::Value(value) => match json::to_bytes(&value) {
-                Ok(bytes) => Ok(bytes),
-                Err(error) => return Err(fail(error, observed, &mut respond)),
-            },
-            Body::Pulled(body) => Err(body),
-            Body::Tunnel(_) => {
-                return Err(fail(Error::new(Kind::Internal, "a tunnel is not a body"), observed, &mut respond));
-            }
+        let body = match Outgoing::of(body) {
+            Ok(body) => body,
+            Err(error) => return Err(fail(error, observed, &mut respond)),
         };
-        let length = match &whole {
-            Ok(bytes) => Some(bytes.len() as u64),
-            Err(body) => body.size_hint().exact(),
+        let left = frame(parts.status, &mut parts.headers, body.length(), asked.head_only);
+        let hurried = !asked.grpc && is_hurried(&parts.headers, &parts.extensions);
+        let (whole, body) = match body {
+            _ if asked.head_only || is_bodiless(parts.status) => (Some(Bytes::new()), None),
+            Outgoing::Whole(bytes) => (Some(bytes), None),
+            Outgoing::Pulled(body) => (None, Some(body)),
         };
-        let left = frame(parts.status, &mut parts.headers, length, asked.head_only);
-        let hurried = hurried(&parts, asked.grpc);
-        let nothing = bodiless(parts.status, asked.head_only);
-        let (whole, body) = match whole {
-            _ if nothing => (Some(Bytes::new()), None),
-            Ok(bytes) => (Some(bytes), None),
-            Err(body) => (None, Some(body)),
-        };
-        let uneven = !nothing && whole.as_ref().zip(left).is_some_and(|(bytes, left)| bytes.len() as u64 != left);
-        let empty = whole.as_ref().is_some_and(Bytes::is_empty) && !uneven;
+        let uneven = whole.as_ref().zip(left).map(|(bytes, left)| (bytes.len() as u64, left));
+        let uneven = uneven.filter(|(length, left)| length != left);
+        let empty = whole.as_ref().is_some_and(Bytes::is_empty) && uneven.is_none();
         let mut head = Response::new(());
         (*head.status_mut(), *head.headers_mut()) = (parts.status, parts.headers);
         let Ok(mut stream) = respond.send_response(head, empty) else {
@@ -118,11 +102,11 @@ impl Sending {
             if !empty {
                 // The whole body is in memory. `h2` buffers what exceeds the window, which takes no more memory than
                 // keeping it here.
-                let _ = stream.send_data(bytes, !uneven);
+                let _ = stream.send_data(bytes, uneven.is_none());
             }
             let (how, reset) = match uneven {
-                true => (Ending::Failed(wrong_length(total, left)), Some(Reason::INTERNAL_ERROR)),
-                false => (Ending::Whole, None),
+                Some((length, left)) => (Ending::Failed(wrong_length(length, left)), Some(Reason::INTERNAL_ERROR)),
+                None => (Ending::Whole, None),
             };
             return Err(Done::Leaving(Leaving { stream, observed, how, total, reset }));
         };
@@ -270,7 +254,7 @@ impl Sending {
         let length = data.len() as u64;
         match self.left {
             Some(left) if left < length => {
-                self.next = Next::Failed(wrong_length(length, Some(left)));
+                self.next = Next::Failed(wrong_length(length, left));
                 return None;
             }
             Some(left) => self.left = Some(left - length),
@@ -282,7 +266,7 @@ impl Sending {
     /// The step after the last byte.
     fn whole(&self) -> Next {
         match self.left {
-            Some(left @ 1..) => Next::Failed(wrong_length(0, Some(left))),
+            Some(left @ 1..) => Next::Failed(wrong_length(0, left)),
             _ => Next::End,
         }
     }
@@ -323,16 +307,6 @@ fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>)
     Done::Over
 }
 
-/// Whether a minimum rate applies to the answer. Streams have none.
-fn hurried(head: &Parts, grpc: bool) -> bool {
-    let events = || head.headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()));
-    !grpc && head.extensions.get::<NoMinimumRate>().is_none() && !events()
-}
-
-fn bodiless(status: StatusCode, head_only: bool) -> bool {
-    head_only || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
 /// Removes fields that HTTP/2 forbids and sets the length if it is known. Returns how many bytes must follow, if the
 /// head says so.
 fn frame(status: StatusCode, headers: &mut HeaderMap, length: Option<u64>, head_only: bool) -> Option<u64> {
@@ -343,58 +317,16 @@ fn frame(status: StatusCode, headers: &mut HeaderMap, length: Option<u64>, head_
         }
     }
     let declared = declared(headers);
-    let said = match status {
-        StatusCode::NO_CONTENT => None,
-        // RFC 9110, 15.3.6
-        StatusCode::RESET_CONTENT => Some(0),
-        StatusCode::NOT_MODIFIED => declared,
-        _ => declared.or(length),
-    };
+    let said = content_length(status, declared, length);
     match said {
         Some(length) if declared != Some(length) => drop(headers.insert(CONTENT_LENGTH, length.into())),
         Some(_) => {}
         None => drop(headers.remove(CONTENT_LENGTH)),
     }
     if !headers.contains_key(DATE) {
-        headers.insert(DATE, date());
+        headers.insert(DATE, with_date(Instant::now(), HeaderValue::clone));
     }
-    said.filter(|_| !bodiless(status, head_only))
-}
-
-/// The value of Content-Length, if there is exactly one.
-fn declared(headers: &HeaderMap) -> Option<u64> {
-    let mut values = headers.get_all(CONTENT_LENGTH).iter();
-    let first = values.next()?.to_str().ok()?;
-    let plain = values.next().is_none() && !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-    first.parse().ok().filter(|_| plain)
-}
-
-fn wrong_length(more: u64, left: Option<u64>) -> Error {
-    match left.is_some_and(|left| more > left) {
-        true => Error::new(Kind::Malformed, "the answer is longer than its length"),
-        false => Error::new(Kind::Cut, "the answer ended before its length"),
-    }
-}
-
-thread_local! {
-    /// The `Date` value, and how long it is valid.
-    static DATED: RefCell<Option<(Instant, HeaderValue)>> = const { RefCell::new(None) };
-}
-
-fn date() -> HeaderValue {
-    DATED.with_borrow_mut(|dated| {
-        let now = Instant::now();
-        if let Some((until, value)) = dated
-            && *until > now
-        {
-            return value.clone();
-        }
-        let time = SystemTime::now();
-        let part = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-        let value = HeaderValue::from_str(&httpdate::fmt_http_date(time)).expect("a date is a value");
-        *dated = Some((now + Duration::from_nanos(1_000_000_000 - u64::from(part)), value.clone()));
-        value
-    })
+    said.filter(|_| !head_only && !is_bodiless(status))
 }
 
 #[cfg(test)]
@@ -408,7 +340,7 @@ mod tests {
             let mut headers = HeaderMap::from_iter([(CONTENT_LENGTH, 5.into())]);
             let follows = frame(status, &mut headers, Some(5), false);
             assert_eq!(headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()), said, "{status}");
-            assert_eq!((follows, bodiless(status, false)), ((status == 200).then_some(5), status != 200), "{status}");
+            assert_eq!((follows, is_bodiless(status)), ((status == 200).then_some(5), status != 200), "{status}");
         }
     }
 }
