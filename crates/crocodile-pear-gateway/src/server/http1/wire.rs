@@ -5,7 +5,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use crocodile_pear::unstable::http::http1::write::Unsent;
 use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
@@ -26,7 +27,7 @@ pub struct Wire {
     pub held: Vec<u8>,
     /// How many of the held bytes have been searched for the end of a head.
     pub searched: usize,
-    out: Out,
+    out: Unsent,
     /// When the client closed its side.
     pub ended: Option<Instant>,
     /// Since when the client has not taken any of the waiting bytes.
@@ -39,21 +40,13 @@ pub struct Wire {
     pub alarm: Alarm,
 }
 
-/// Bytes that the socket has not accepted yet, in order.
-#[derive(Default)]
-struct Out {
-    lead: Bytes,
-    data: Bytes,
-    tail: &'static [u8],
-}
-
 impl Wire {
     pub fn new(io: Io) -> Self {
         Wire {
             io,
             held: Vec::new(),
             searched: 0,
-            out: Out::default(),
+            out: Unsent::default(),
             ended: None,
             stalled: None,
             taken: Default::default(),
@@ -109,7 +102,7 @@ impl Wire {
             return Ok(());
         }
         let of_lead = written.min(lead.len());
-        self.out = Out { lead: Bytes::copy_from_slice(&lead[of_lead..]), data, tail };
+        self.out = Unsent { lead: Bytes::copy_from_slice(&lead[of_lead..]), data, tail };
         self.out.advance(written - of_lead);
         Ok(())
     }
@@ -126,7 +119,7 @@ impl Wire {
                 let _ = pin!(tokio::task::yield_now()).poll(cx);
                 return Poll::Pending;
             }
-            let Out { lead, data, tail } = &self.out;
+            let Unsent { lead, data, tail } = &self.out;
             let now = data.len().min(WRITE);
             let parts = [
                 IoSlice::new(lead),
@@ -148,7 +141,7 @@ impl Wire {
                 }
             }
         }
-        self.out = Out::default();
+        self.out = Unsent::default();
         if self.io.holds() {
             match Pin::new(&mut self.io).poll_flush(cx) {
                 Poll::Ready(flushed) => flushed?,
@@ -181,20 +174,5 @@ impl Wire {
     /// How many bytes it has taken since the last call, and how long that took.
     pub fn taken(&mut self) -> (u64, Duration) {
         std::mem::take(&mut self.taken)
-    }
-}
-
-impl Out {
-    fn is_empty(&self) -> bool {
-        self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
-    }
-
-    fn advance(&mut self, mut written: usize) {
-        for part in [&mut self.lead, &mut self.data] {
-            let of_part = written.min(part.len());
-            part.advance(of_part);
-            written -= of_part;
-        }
-        self.tail = &self.tail[written..];
     }
 }

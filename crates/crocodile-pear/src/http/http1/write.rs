@@ -1,6 +1,35 @@
 //! Heads and the framing of bodies on their way out.
 
+use bytes::{Buf, Bytes};
 use http::header::HeaderValue;
+
+/// Bytes that a socket has not accepted yet, in order.
+#[derive(Default)]
+pub struct Unsent {
+    /// The first of them: a head, or the line before a chunk.
+    pub lead: Bytes,
+    /// A piece of the body.
+    pub data: Bytes,
+    /// The end of a chunk.
+    pub tail: &'static [u8],
+}
+
+impl Unsent {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
+    }
+
+    /// Drops what the socket has accepted.
+    pub fn advance(&mut self, mut written: usize) {
+        for part in [&mut self.lead, &mut self.data] {
+            let of_part = written.min(part.len());
+            part.advance(of_part);
+            written -= of_part;
+        }
+        self.tail = &self.tail[written..];
+    }
+}
 
 /// Writes one field.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &HeaderValue) {

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap, TE, VIA};
 use http::uri::Authority;
 use http::{HeaderValue, Method, Uri, Version};
@@ -14,7 +14,7 @@ use http_body::Frame;
 use crate::error::{Error, Kind};
 use crate::http::http1::answer::Asked;
 use crate::http::http1::fields::rebuilt;
-use crate::http::http1::write;
+use crate::http::http1::write::{self, Unsent};
 use crate::json;
 use crate::message::body::{Body, Pulled, Whole};
 use crate::message::side_channel::{Passage, Upgrade};
@@ -122,9 +122,7 @@ enum Length {
 struct Out {
     /// How much of the head has left; it goes before all else.
     head: usize,
-    lead: Bytes,
-    data: Bytes,
-    tail: &'static [u8],
+    rest: Unsent,
 }
 
 /// How far sending has come.
@@ -184,7 +182,7 @@ impl Request {
             link,
             received: call.received,
         };
-        let out = Out { data: body.clone(), ..Out::default() };
+        let out = Out::of(body.clone());
         let head = Bytes::new();
         let mut request = Request {
             parts: None,
@@ -262,7 +260,7 @@ impl Request {
 
     /// Whether the head is all there is.
     pub(crate) fn bodiless(&self) -> bool {
-        self.stream.is_none() && self.out.data.is_empty() && !self.ends_apart
+        self.stream.is_none() && self.out.rest.data.is_empty() && !self.ends_apart
     }
 
     /// Whether the body stays back.
@@ -296,7 +294,7 @@ impl Request {
         }
         self.written += 1;
         let Some(stream) = &mut self.stream else {
-            return Poll::Ready(Ok(Piece::Last(std::mem::take(&mut self.out.data))));
+            return Poll::Ready(Ok(Piece::Last(std::mem::take(&mut self.out.rest.data))));
         };
         self.begun = true;
         let piece = ready!(stream.poll_piece(cx))?;
@@ -344,7 +342,7 @@ impl Request {
 
     /// Whether everything that is ready was sent.
     fn is_out(&self) -> bool {
-        self.out.head == self.head.len() && self.out.is_empty()
+        self.out.head == self.head.len() && self.out.rest.is_empty()
     }
 
     /// How many bytes have left.
@@ -386,7 +384,7 @@ impl Request {
     }
 
     fn reset(&mut self) {
-        self.out = Out { data: self.body.clone(), ..Out::default() };
+        self.out = Out::of(self.body.clone());
         self.written = 0;
     }
 
@@ -499,31 +497,23 @@ impl Link {
 }
 
 impl Out {
-    fn is_empty(&self) -> bool {
-        self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
+    /// A body behind the head.
+    fn of(data: Bytes) -> Self {
+        Out { head: 0, rest: Unsent { data, ..Unsent::default() } }
     }
 
     fn poll_write(&mut self, head: &[u8], io: &mut Io, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
         let head = &head[self.head..];
-        let parts = [head, &self.lead, &self.data, self.tail].map(IoSlice::new);
+        let parts = [head, &self.rest.lead, &self.rest.data, self.rest.tail].map(IoSlice::new);
         // One part alone, as a head mostly is, takes the cheaper system call.
-        let used = if self.is_empty() { 1 } else { 4 };
+        let used = if self.rest.is_empty() { 1 } else { 4 };
         let written = io.poll_write(cx, &parts[..used]);
         if let Poll::Ready(Ok(written)) = written {
             let of_head = written.min(head.len());
             self.head += of_head;
-            self.advance(written - of_head);
+            self.rest.advance(written - of_head);
         }
         written
-    }
-
-    fn advance(&mut self, mut written: usize) {
-        for part in [&mut self.lead, &mut self.data] {
-            let of_part = written.min(part.len());
-            part.advance(of_part);
-            written -= of_part;
-        }
-        self.tail = &self.tail[written..];
     }
 }
 
@@ -580,11 +570,11 @@ impl Stream {
             Length::Chunked => {
                 let mut line = Vec::with_capacity(18);
                 write::chunk_size(&mut line, data.len());
-                out.lead = line.into();
-                out.tail = b"\r\n";
+                out.rest.lead = line.into();
+                out.rest.tail = b"\r\n";
             }
         }
-        out.data = data;
+        out.rest.data = data;
         Ok(More::Yes)
     }
 
@@ -596,7 +586,7 @@ impl Stream {
                 let mut last = b"0\r\n".to_vec();
                 trailers.into_iter().for_each(|trailers| write_fields(&mut last, trailers));
                 last.extend_from_slice(b"\r\n");
-                out.lead = last.into();
+                out.rest.lead = last.into();
                 Ok(More::No)
             }
         }
