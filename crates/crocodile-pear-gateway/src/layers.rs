@@ -232,7 +232,6 @@ fn inherited<T: Spec>() -> bool {
 
 /// A place where layers can be written.
 pub trait Place {
-    /// Whether this is the innermost place.
     const INNERMOST: bool = false;
 
     /// The field of a layer at this place.
@@ -270,7 +269,6 @@ impl Place for AtGroup {
     }
 }
 
-/// At an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct AtEndpoint;
 

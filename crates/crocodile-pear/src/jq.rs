@@ -28,7 +28,6 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     compile::library::REFUSED.iter().copied()
 }
 
-/// Whether a function has this name and so many arguments.
 pub(crate) fn is_function(name: &str, arguments: usize) -> bool {
     compile::library::functions().any(|known| known == (name, arguments))
 }

@@ -13,4 +13,5 @@ pub(crate) mod call;
 pub mod flow;
 pub mod plan;
 pub mod step;
+#[warn(missing_docs)]
 pub mod steps;

@@ -59,7 +59,6 @@ impl TemplateKind {
     }
 }
 
-/// A part of a template.
 pub enum Part {
     /// Literal text.
     Text(String),

@@ -22,7 +22,6 @@ const PATIENCE: u32 = 30;
 
 const ACCOUNT: &str = "account.json";
 
-/// An authority.
 pub struct Authority {
     written: AcmeAccount,
     pub store: Store,

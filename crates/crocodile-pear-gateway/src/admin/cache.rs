@@ -24,7 +24,6 @@ pub fn show(cache: &Store) -> Response<Body> {
     }))
 }
 
-/// Purges what the body says.
 pub async fn purge(request: ClientRequest, cache: &Store) -> Response<Body> {
     // A page of another origin cannot send JSON without asking first, even where its browser says nothing of the origin.
     if !is_json(request.headers.map()) {

@@ -16,7 +16,6 @@ use crate::observe::log;
 use crate::telemetry::metrics::exposition::{Exposition, Format};
 use crate::telemetry::metrics::{access, cache, consumers, databases, memory, traces};
 
-/// All metrics of a gateway.
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
     let format = Format::choose(field(headers, &ACCEPT));
     let text = write(gateway, format);

@@ -34,7 +34,6 @@ static PAGE: LazyLock<(Bytes, HeaderValue)> = LazyLock::new(|| {
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// The page.
 pub fn show() -> Response<Body> {
     let (document, policy) = &*PAGE;
     let mut response = Response::new(Body::Bytes(document.clone()));

@@ -120,7 +120,6 @@ fn tell_routes(history: &History, routes: &[(RouteNumber, RouteFigures)]) -> Val
     routes.iter().filter(|(number, _)| told.contains(number)).map(tell).collect()
 }
 
-/// The key that routes are sorted by.
 type SortKey = dyn Fn(&RouteFigures) -> (u64, u64);
 
 /// The routes that somebody would look for: the busiest, those that fail, and the slowest.

@@ -71,7 +71,6 @@ impl Watchers {
     }
 }
 
-/// A watcher's place.
 struct WatcherPlace(Arc<Watchers>);
 
 impl Drop for WatcherPlace {

@@ -24,7 +24,6 @@ struct Form {
 }
 
 impl Mask {
-    /// A mask of these variables.
     pub fn new(variables: &BTreeMap<String, String>) -> Self {
         let mut forms: Vec<Form> = Vec::new();
         for (name, value) in variables {

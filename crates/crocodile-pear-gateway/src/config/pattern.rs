@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether a path is a pattern.
 pub fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?'])
 }

@@ -20,7 +20,6 @@ pub enum Format {
 /// Whether a text has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// The report has colours.
     Always,
     /// The report has no colours.
     Never,

@@ -110,7 +110,6 @@ impl Detaching {
         response::respond(outcome, scope)
     }
 
-    /// For `explain`.
     pub fn outline(&self) -> String {
         let answer = if self.at_once.is_some() { "; the client is answered at once" } else { "" };
         format!("goes on when the client has left{answer}")

@@ -8,7 +8,6 @@ use crate::layers::{AtEndpoint, Layers};
 #[derive(Clone)]
 pub struct PlaceOfLayers<'a> {
     pub group: Option<&'a String>,
-    /// The layers that are written there.
     pub written: Vec<&'static str>,
     pub locked: &'a [Located<String>],
     /// Whether it is known where its endpoints are served.

@@ -39,7 +39,6 @@ fn lockable() -> Vec<&'static str> {
     both.map(|field| field.name).collect()
 }
 
-/// The settings that are locked at a place.
 fn locks(place: &Node, lockable: &[&str], problems: &mut Problems) -> Vec<String> {
     let written = place.field(LOCKED).and_then(Node::as_list).unwrap_or_default();
     let mut locked = Vec::new();

@@ -53,11 +53,9 @@ pub struct Compressor {
     pub codings: Vec<Coding>,
     /// A shorter body is sent as it is.
     pub min_size: u64,
-    /// The media types to compress.
     pub types: Vec<Media>,
     /// For small bodies.
     pub small: Levels,
-    /// For others.
     pub large: Levels,
 }
 

@@ -19,7 +19,6 @@ use http_body::Frame;
 use crate::http::route::METHODS;
 use crate::server::Refusal;
 
-/// The response to an outcome.
 pub fn respond(outcome: Outcome, scope: &Arc<Scope>) -> Response<Body> {
     let mut response = match outcome {
         None => empty(StatusCode::NO_CONTENT),

@@ -19,7 +19,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A version, ready.
 pub struct Version {
-    /// The name as it is written.
     pub name: Arc<str>,
     /// The same for expressions, as `$version`.
     pub value: Value,
@@ -47,11 +46,8 @@ impl Version {
 
 /// An endpoint in one of the versions of its API.
 pub struct Versioned {
-    /// The group that has the versions.
     pub group: Arc<str>,
-    /// The version.
     pub version: Arc<Version>,
-    /// How requests say which one they are for.
     pub chooser: Arc<Chooser>,
     /// Which one it is, counted from the newest on.
     pub index: usize,

@@ -136,7 +136,6 @@ impl By {
         }
     }
 
-    /// For `explain`.
     pub fn outline(&self) -> &'static str {
         match self.kind {
             Kind::Everyone => "all together",

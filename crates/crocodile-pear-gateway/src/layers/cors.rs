@@ -206,7 +206,6 @@ impl CrossOrigin {
         }
     }
 
-    /// Decides on a preflight.
     fn decide(&self, asked: &Preflight<'_>, headers: &HeaderMap) -> Result<Response<Body>, &'static str> {
         if !self.admits(asked.origin) {
             return Err("pages of this origin are not allowed");

@@ -113,7 +113,6 @@ impl Spec for Files {
 pub struct ReadyFiles {
     written: String,
     root: PathBuf,
-    /// Whether it is one file.
     single: bool,
     index: String,
     fallback: Option<String>,

@@ -81,7 +81,6 @@ impl Spec for GrpcWeb {
     }
 }
 
-/// Where it is written.
 #[derive(Debug)]
 pub struct Written {
     place: Span,

@@ -88,7 +88,6 @@ impl Spec for Timing {
 pub enum Chosen {
     /// No client.
     Nobody,
-    /// All.
     All,
     /// Requests for which this expression is true.
     When(Filter),

@@ -23,7 +23,6 @@ spec! {
     pub struct Version {}
 }
 
-/// Counts requests by version.
 pub struct Counting(Arc<Metrics>);
 
 impl Spec for Version {

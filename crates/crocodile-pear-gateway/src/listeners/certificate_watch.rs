@@ -27,7 +27,6 @@ pub struct Certificates {
 }
 
 struct Watched {
-    /// The address as written.
     address: String,
     entry: Arc<Entry>,
     spec: ListenerTlsSpec,

@@ -139,7 +139,6 @@ pub fn check_folder(path: &Path, written: &Located<String>, problems: &mut Probl
 /// A listener, checked.
 #[derive(Clone, Debug)]
 pub struct Listening {
-    /// Where it listens.
     pub address: Address,
     /// The mode of a Unix socket.
     pub mode: Mode,

@@ -13,7 +13,6 @@ use crocodile_pear::unstable::config::spec::Located;
 /// Where one may listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// At an address of the network.
     Network(SocketAddr),
     /// At a Unix socket.
     Unix(Arc<Path>),

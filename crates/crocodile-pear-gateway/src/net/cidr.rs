@@ -13,7 +13,6 @@ use crocodile_pear::unstable::request::facts::ClientAddress;
 pub enum Network {
     /// The addresses that begin with as many bits of the first one.
     Range {
-        /// The first of them.
         first: IpAddr,
         /// How many bits they have in common.
         prefix: u32,
@@ -59,7 +58,6 @@ impl Network {
         }
     }
 
-    /// Whether the address is in it.
     pub fn contains(&self, address: ClientAddress) -> bool {
         match self {
             Network::Range { first, prefix } => {

@@ -34,7 +34,6 @@ choice! {
 /// The proxies that are believed, and where they name the client.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Their networks.
     pub networks: Vec<Network>,
     /// The field that they write on every request; `None` if the configuration does not say it.
     pub field: Option<Located<ForwardedFieldSpec>>,

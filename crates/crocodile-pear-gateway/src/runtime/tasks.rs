@@ -47,14 +47,11 @@ impl Drop for Work {
 
 /// State, and the work that it needs.
 pub struct Worked<T> {
-    /// The state.
     pub state: Arc<T>,
-    /// The work.
     pub work: Arc<Work>,
 }
 
 impl<T> Worked<T> {
-    /// State with its work.
     pub fn new(state: Arc<T>, task: Task) -> Self {
         Worked { state, work: Arc::new(Work::new(task)) }
     }

@@ -23,7 +23,6 @@ pub trait Handler: Send + Sync + 'static {
     /// So many idle connections have to leave, because descriptors are scarce.
     fn connections_closed_for_room(&self, _: usize) {}
 
-    /// A connection was opened.
     fn connection_opened(&self) {}
 
     /// An open connection has ended.

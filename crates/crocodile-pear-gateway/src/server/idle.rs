@@ -189,7 +189,6 @@ impl Idle {
         self.mark.since.store(self.all.nanoseconds(since), Relaxed);
     }
 
-    /// Whether it has to leave.
     pub fn must_leave(&self) -> bool {
         self.mark.told.load(Relaxed)
     }

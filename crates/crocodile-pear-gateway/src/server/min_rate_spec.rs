@@ -16,7 +16,6 @@ use crate::server::MinRate;
 pub enum MinRateSpec {
     /// No minimum rate; written `off`.
     Off,
-    /// This one.
     Of(RateSpec),
 }
 
@@ -37,7 +36,6 @@ impl Default for MinRateSpec {
 }
 
 impl MinRateSpec {
-    /// The bound that it is.
     pub fn bound(&self) -> Option<MinRate> {
         let MinRateSpec::Of(rate) = self else { return None };
         Some(MinRate { bytes: NonZeroU64::new(rate.bytes.value.0)?, after: rate.after })

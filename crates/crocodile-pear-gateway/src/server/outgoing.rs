@@ -19,7 +19,6 @@ use super::request::NoMinimumRate;
 pub enum Outgoing {
     /// In memory.
     Whole(Bytes),
-    /// Read as the client takes it.
     Pulled(Pulled),
 }
 

@@ -15,7 +15,6 @@ use crate::telemetry::traces::SpanCounters;
 /// The state that a gateway takes over from the one before it.
 #[derive(Clone)]
 pub struct Lasting {
-    /// The metrics.
     pub metrics: Arc<Metrics>,
     /// Recent requests and figures.
     pub(crate) history: Arc<History>,
@@ -27,7 +26,6 @@ pub struct Lasting {
     pub(crate) ledger: Arc<Ledger>,
     /// The writers of log lines.
     pub(crate) journals: Arc<Journals>,
-    /// The counters of spans.
     pub(crate) spans: Arc<SpanCounters>,
     /// The state of everything that may not have changed.
     pub carried: Arc<Carried>,

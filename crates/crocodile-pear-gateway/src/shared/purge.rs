@@ -16,7 +16,6 @@ crocodile_pear::unstable::choice! {
 }
 
 impl ModeSpec {
-    /// The mode.
     pub fn mode(self) -> PurgeMode {
         match self {
             ModeSpec::Soft => PurgeMode::Soft,
@@ -30,7 +29,6 @@ impl ModeSpec {
 pub struct Purging {
     /// The names to purge.
     pub what: Vec<Purge>,
-    /// How.
     pub mode: PurgeMode,
 }
 

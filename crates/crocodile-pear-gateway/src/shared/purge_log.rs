@@ -13,7 +13,6 @@ use crate::telemetry::metrics::SharedCounters;
 
 /// The state about the shared store.
 pub struct Ledger {
-    /// The id of this gateway.
     pub id: u64,
     state: Mutex<State>,
     pending: Mutex<VecDeque<(Purge, PurgeMode)>>,
@@ -35,7 +34,6 @@ struct State {
 pub struct Heard {
     /// The last purge.
     pub stamp: Stamp,
-    /// Its place in the log.
     pub place: String,
 }
 

@@ -10,7 +10,6 @@ use crate::jq::Read;
 /// The parts of a request that the answers of an endpoint depend on, as the configuration shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependence {
-    /// These header fields of requests.
     pub(super) fields: Vec<HeaderName>,
     /// All header fields.
     pub(super) everything: bool,
@@ -61,7 +60,6 @@ impl Dependence {
         }
     }
 
-    /// Adds header fields of requests.
     pub fn add_fields(&mut self, names: &[HeaderName]) {
         add_names(&mut self.fields, names);
     }

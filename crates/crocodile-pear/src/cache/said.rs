@@ -49,7 +49,6 @@ pub struct AskedWith {
 /// The directives of all parts together.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
-    /// How many parts there are.
     pub parts: usize,
     /// Whether a part must not be stored.
     pub no_store: bool,

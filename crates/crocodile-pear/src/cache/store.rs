@@ -79,7 +79,6 @@ struct Sweeper {
 
 /// An entry that was found under a key.
 pub struct FoundEntry {
-    /// The entry.
     pub entry: Arc<Entry>,
     /// Whether a purge or a lost source of events demands that it is validated first.
     pub stale: bool,
@@ -102,7 +101,6 @@ pub struct Counters {
     pub insertions: u64,
     /// Entries that made room for others.
     pub evictions: u64,
-    /// Purges.
     pub purges: u64,
     /// Entries that were not kept: purged while they were fetched, or too large.
     pub refused: u64,
@@ -572,7 +570,6 @@ impl Room {
         fits
     }
 
-    /// Takes exactly so many.
     fn fit(&mut self, bytes: usize) -> bool {
         match self.bytes.checked_sub(bytes) {
             None => self.grow(bytes - self.bytes),

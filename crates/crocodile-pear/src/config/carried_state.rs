@@ -50,7 +50,6 @@ impl Carry {
         Carry { carried: Some(carried.clone()), mark: Mark::default() }
     }
 
-    /// The state of a part of this part.
     #[must_use]
     pub fn part(&self, what: impl Hash) -> Self {
         Carry { carried: self.carried.clone(), mark: self.mark.and(what) }
@@ -110,7 +109,6 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads with this.
     pub fn new(files: Files<'a>) -> Self {
         Reading { files, mark: Cell::default() }
     }

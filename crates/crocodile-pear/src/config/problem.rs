@@ -18,7 +18,6 @@ pub struct Span {
 /// A fault in a configuration, with what the operator needs to mend it without a manual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands.
     pub span: Span,
     /// The fault.
     pub message: String,

@@ -65,7 +65,6 @@ enum Items {
 
 /// The next event that a map waits for.
 enum Key {
-    /// A key.
     Wanted,
     /// The value of this key.
     Read(Located<String>),

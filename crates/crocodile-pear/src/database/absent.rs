@@ -21,7 +21,6 @@ mod query {
     /// The rights of a statement.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Access {
-        /// Anything.
         ReadWrite,
         /// The statement may only read.
         ReadOnly,

@@ -16,7 +16,6 @@ use crate::message::body::Body;
 /// How deep a row without JSON columns nests: a list has at most six dimensions.
 const ROW_DEPTH: u8 = 8;
 
-/// The answer that rows make.
 pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer, Failure> {
     if !rows.has_rows() {
         return changed(rows, wanted).await;

@@ -23,7 +23,6 @@ const HEAD_START: Duration = Duration::from_millis(250);
 pub enum Carrier {
     /// In the clear.
     Plain(Socket),
-    /// With TLS.
     Secure(Box<TlsStream<Socket>>),
 }
 

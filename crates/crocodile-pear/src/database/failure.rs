@@ -14,7 +14,6 @@ use crate::resilience::verdict::Verdict;
 /// A statement that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// The error for the client.
     pub(super) error: Error,
     /// Whether it may be run again.
     pub(super) again: Again,

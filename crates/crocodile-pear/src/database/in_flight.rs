@@ -65,7 +65,6 @@ impl Running {
         }
     }
 
-    /// Ends what runs.
     pub(super) fn end(&mut self, broken: bool) {
         match self.place.take() {
             Some(ReadPlace::Alone(lease)) if broken => lease.discard(),

@@ -228,7 +228,6 @@ impl Drop for Line {
 }
 
 impl Seat {
-    /// The connection.
     pub(super) fn client(&self) -> &Client {
         self.line.lease().client()
     }

@@ -74,7 +74,6 @@ struct State {
     idle: [Vec<Link>; THREADS],
     /// How many connections each core has, with those that it opens.
     owned: [usize; THREADS],
-    /// All of them.
     live: usize,
     /// The same with those that are being opened.
     open: usize,
@@ -690,7 +689,6 @@ impl Lease {
         self.link().prepared(query)
     }
 
-    /// Keeps what was prepared.
     pub(super) fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
         self.link.iter_mut().for_each(|link| link.keep(query, prepared.clone()));
     }

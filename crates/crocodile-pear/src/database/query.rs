@@ -16,7 +16,6 @@ use crate::telemetry::log_limiter::LogLimiter;
 /// The rights of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Anything.
     ReadWrite,
     /// The statement may only read: the server refuses the rest.
     ReadOnly,
@@ -145,12 +144,10 @@ impl Query {
         self.known.usual.load(Relaxed) > SHORT
     }
 
-    /// Whether it is known to be short.
     pub(super) fn is_short(&self) -> bool {
         (1..=SHORT).contains(&self.known.usual.load(Relaxed))
     }
 
-    /// The line on which it is written.
     pub(super) fn line(&self) -> u32 {
         self.text.span.line
     }
@@ -270,12 +267,10 @@ impl Prepared {
         Ok(Prepared { statement, columns, deep })
     }
 
-    /// The types of its parameters.
     pub(super) fn parameters(&self) -> &[Type] {
         self.statement.params()
     }
 
-    /// Whether it gives rows at all.
     pub(super) fn has_rows(&self) -> bool {
         !self.columns.is_empty()
     }

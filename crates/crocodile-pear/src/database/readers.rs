@@ -48,12 +48,10 @@ impl Readers {
         self.primary.admit(until).map(|tried| Chosen { server: &self.primary, tried, bit: 0 })
     }
 
-    /// The replicas.
     pub(super) fn replicas(&self) -> &[Server] {
         &self.replicas
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &Server> {
         self.replicas.iter().chain([&self.primary])
     }

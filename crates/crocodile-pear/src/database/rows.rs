@@ -50,7 +50,6 @@ impl Rows {
         &mut self.noted
     }
 
-    /// Whether there are rows at all.
     pub(super) fn has_rows(&self) -> bool {
         self.prepared.has_rows()
     }
@@ -102,7 +101,6 @@ impl Rows {
 pub(super) struct ListBody {
     /// The rows; `None` once all of them were read.
     rows: Option<Rows>,
-    /// Whether a row was written.
     begun: bool,
     /// Written and not yet handed on.
     piece: Vec<u8>,
@@ -118,7 +116,6 @@ pub(super) struct ListBody {
 pub(super) enum Progress {
     /// There is more.
     Begun,
-    /// This is all of it.
     Whole(Bytes),
 }
 

@@ -22,7 +22,6 @@ pub enum Wanted {
 pub struct Run {
     /// The statement.
     pub query: Arc<Query>,
-    /// Its values.
     pub values: Vec<Data>,
     /// The name of each value towards the client.
     pub names: Arc<[Box<str>]>,
@@ -45,7 +44,6 @@ pub struct Run {
 pub struct Before {
     /// The statement.
     pub query: Arc<Query>,
-    /// Its values.
     pub values: Vec<Data>,
     /// The name of each value towards the client.
     pub names: Arc<[Box<str>]>,

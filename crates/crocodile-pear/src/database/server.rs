@@ -17,7 +17,6 @@ use crate::resilience::state_change::Change;
 use crate::resilience::trial::{Outage, Pass, Trial, trial};
 use crate::resilience::verdict::Verdict;
 
-/// A server.
 pub(super) struct Server {
     pub(super) pool: Arc<Pool>,
     pub(super) lines: Arc<Lines>,

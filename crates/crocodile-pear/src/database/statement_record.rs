@@ -14,12 +14,9 @@ use crate::telemetry::request_record::{CallKind, CallNote, CallPlace, Entry};
 /// The times of statements, by how they ended.
 pub(super) struct Times(Histograms<StatementEnd>);
 
-/// How a statement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementEnd {
-    /// The statement is done.
     Done,
-    /// The statement failed.
     Failed(Kind),
     /// The rest was not wanted.
     Dropped,
@@ -86,7 +83,6 @@ impl Noted {
         }
     }
 
-    /// Notes that the statement has ended.
     pub(super) fn end(&mut self, end: StatementEnd) {
         if std::mem::replace(&mut self.ended, true) {
             return;

@@ -23,7 +23,6 @@ pub enum Declared {
     Msgpack,
     /// Rows with commas between their fields.
     Csv,
-    /// YAML.
     Yaml,
     /// iCalendar.
     Calendar,

@@ -15,7 +15,6 @@ use crate::json::value::{self, Shape, Value, as_str, shape};
 
 /// A body, and its content type where that says more than the written one.
 pub struct TypedBody {
-    /// The bytes.
     pub bytes: Bytes,
     /// The content type with the boundary of a multipart body.
     pub content_type: Option<HeaderValue>,

@@ -9,7 +9,6 @@ use crate::runtime::calendar::Day;
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// Now.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Moment(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

@@ -25,7 +25,6 @@ impl<'a> Part<'a> {
         Part { bytes, ..self }
     }
 
-    /// The bytes.
     pub(super) fn bytes(self) -> &'a [u8] {
         self.bytes
     }

@@ -7,7 +7,6 @@ use crate::json::Raw;
 pub struct Relation {
     /// How the document says it.
     pub form: Form,
-    /// Its name.
     pub name: String,
     /// The name of the link, where several share a relation.
     pub link_name: Option<String>,
@@ -43,11 +42,9 @@ pub enum Prefer {
     /// The part.
     #[default]
     Embedded,
-    /// The link.
     Link,
 }
 
-/// Where a relation leads.
 #[derive(Clone, Debug)]
 pub enum Lead {
     /// To an address: a text, or what stands in its place.
@@ -63,7 +60,6 @@ pub enum Lead {
 pub struct Identifier {
     /// Its type.
     pub kind: String,
-    /// Its ID.
     pub id: String,
     /// Its document, if it is included while others of the same relationship are not.
     pub included: Option<Raw>,

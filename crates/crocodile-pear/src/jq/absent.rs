@@ -79,7 +79,6 @@ impl Filter {
         &self.reads
     }
 
-    /// Whether it reads the item.
     pub fn reads_item(&self) -> bool {
         self.uses.is_empty()
     }

@@ -28,7 +28,6 @@ enum State {
     Item,
     /// A key or `}`.
     Field,
-    /// A key.
     Key,
     Colon,
     /// A comma or the end of the list or object.

@@ -9,7 +9,6 @@ use crate::offload;
 /// A value, or a checked document. An expression may take parts of the document without parsing it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Data {
-    /// A value.
     Value(Value),
     /// JSON as it arrived.
     Json(Raw),
@@ -71,7 +70,6 @@ impl Data {
         }
     }
 
-    /// Whether it is a list.
     pub fn is_list(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::List(_)),
@@ -79,7 +77,6 @@ impl Data {
         }
     }
 
-    /// Whether it is an object.
     pub fn is_object(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::Object(_)),
@@ -87,7 +84,6 @@ impl Data {
         }
     }
 
-    /// Whether it is null.
     pub fn is_null(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::Null),

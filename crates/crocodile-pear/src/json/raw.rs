@@ -76,7 +76,6 @@ impl Raw {
         self.0.value.get().is_some()
     }
 
-    /// Whether it is an object.
     pub(crate) fn is_object(&self) -> bool {
         self.0.bytes.first() == Some(&b'{')
     }

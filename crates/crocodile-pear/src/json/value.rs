@@ -19,7 +19,6 @@ pub type Fields = Map;
 
 /// A value as a writer sees it.
 pub enum Shape<'a> {
-    /// null.
     Null,
     /// A boolean.
     Bool(bool),
@@ -33,13 +32,10 @@ pub enum Shape<'a> {
     Text(&'a [u8]),
     /// Bytes that are not text.
     Bytes(&'a [u8]),
-    /// A list.
     List(&'a [Value]),
-    /// An object.
     Object(&'a Fields),
 }
 
-/// null.
 pub const fn null() -> Value {
     Val::Null
 }
@@ -59,7 +55,6 @@ pub fn bytes(bytes: Bytes) -> Value {
     Val::byte_str(bytes)
 }
 
-/// A list.
 pub fn list(items: Vec<Value>) -> Value {
     Val::Arr(Arc::new(items))
 }
@@ -97,7 +92,6 @@ pub fn as_list(value: &Value) -> Option<&[Value]> {
     }
 }
 
-/// The fields of an object.
 pub fn as_object(value: &Value) -> Option<&Fields> {
     match value {
         Val::Obj(fields) => Some(fields),

@@ -18,7 +18,6 @@ pub struct Answer {
     pub status: StatusCode,
     /// The header fields, without hop-by-hop fields.
     pub headers: Fields,
-    /// The body.
     pub body: Body,
     /// Named results that later expressions may use.
     pub names: Names,

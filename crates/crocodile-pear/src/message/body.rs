@@ -80,7 +80,6 @@ impl Body {
         }
     }
 
-    /// The same body as one to pull.
     pub fn into_pulled(self) -> Result<Pulled, Error> {
         match self {
             Body::Pulled(body) => Ok(body),
@@ -174,7 +173,6 @@ pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<
 pub struct Whole(Option<Bytes>);
 
 impl Whole {
-    /// A body of these bytes.
     pub fn new(bytes: Bytes) -> Self {
         Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }

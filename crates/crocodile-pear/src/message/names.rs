@@ -32,7 +32,6 @@ impl Named {
         self.bases.iter().find(|(known, _)| **known == *part).map(|(_, base)| base)
     }
 
-    /// Sets the base of a part.
     pub fn set_base(&mut self, part: &str, base: Base) {
         self.bases.retain(|(known, _)| **known != *part);
         self.bases.push((part.into(), base));

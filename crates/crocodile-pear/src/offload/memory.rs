@@ -8,17 +8,14 @@ pub(super) const MEMORY: u64 = 512 << 20;
 static CAPACITY: AtomicU64 = AtomicU64::new(MEMORY);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Sets how many there are.
 pub fn set_capacity(bytes: u64) {
     CAPACITY.store(bytes, Ordering::Relaxed);
 }
 
-/// How many there are.
 pub fn capacity() -> u64 {
     CAPACITY.load(Ordering::Relaxed)
 }
 
-/// How many are taken.
 pub fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }

@@ -61,7 +61,6 @@ pub enum Done {
 pub enum Order<'a> {
     /// Run, with this many bytes reserved, until the result is no longer needed.
     Run(u64, &'a Arc<AtomicBool>),
-    /// Fail with this.
     Fail(Error),
 }
 

@@ -180,7 +180,6 @@ impl Plan {
         self.links.as_deref()
     }
 
-    /// The most upstream calls for one request.
     pub fn calls(&self) -> u64 {
         Outline::calls_of(&self.outline)
     }
@@ -424,7 +423,6 @@ fn ahead(about: &[About], changes: usize) -> Ahead {
     }
 }
 
-/// Makes what changes the answer ready.
 fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Box<dyn Step>>> {
     let compile = |change: AnswerChange| {
         let place = change.place();

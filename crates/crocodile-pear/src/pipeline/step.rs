@@ -36,7 +36,6 @@ use crate::message::answer::Answer;
 use crate::pipeline::flow::Flow;
 use crate::request::context::Scope;
 
-/// A step as written.
 pub trait Spec: Decode {
     /// The step's declaration for the plan and the other steps.
     fn about(&self) -> About {

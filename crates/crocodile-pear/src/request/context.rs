@@ -144,12 +144,10 @@ impl Scope {
         self.deadline
     }
 
-    /// The client's method.
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// The method of calls that are made with the client's own.
     pub fn call_method(&self) -> &Method {
         if self.as_get { &Method::GET } else { &self.method }
     }

@@ -13,7 +13,6 @@ pub struct Credentials {
     pub headers: Vec<HeaderName>,
     /// Parameters of the query, decoded.
     pub query: Vec<String>,
-    /// Cookies.
     pub cookies: Vec<String>,
 }
 

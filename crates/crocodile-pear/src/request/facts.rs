@@ -29,7 +29,6 @@ pub struct ClientFacts {
     pub host: Option<HeaderValue>,
 }
 
-/// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAddress {
     /// Behind an address of the network.
@@ -88,7 +87,6 @@ pub struct ClientCertificate {
     pub emails: Vec<String>,
     /// Its URIs, as those of SPIFFE.
     pub uris: Vec<String>,
-    /// Its IP addresses.
     pub addresses: Vec<IpAddr>,
     /// Its serial number, hexadecimal in lower case.
     pub serial: String,
@@ -163,12 +161,10 @@ impl Facts {
         Facts { client: Some(client), ..Facts::default() }
     }
 
-    /// The client.
     pub fn client(&self) -> Option<&ClientFacts> {
         self.client.as_ref()
     }
 
-    /// Sets the client.
     pub fn set_client(&mut self, client: ClientFacts) {
         self.client = Some(client);
         self.client_value.take();
@@ -200,7 +196,6 @@ impl Facts {
         self.found.push((name, value));
     }
 
-    /// The fact of this name.
     pub fn found(&self, name: &str) -> Option<&Value> {
         self.found.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
@@ -210,7 +205,6 @@ impl Facts {
         self.credentials.as_deref()
     }
 
-    /// Says so.
     pub fn set_credentials(&mut self, credentials: Arc<Credentials>) {
         self.credentials = Some(credentials);
     }

@@ -26,12 +26,10 @@ const ENTRY: usize = 256;
 #[derive(Default)]
 pub struct Memo(Mutex<Documents>);
 
-/// A document that was fetched and read.
 #[derive(Debug)]
 pub struct Document {
     /// The status it came with.
     pub status: StatusCode,
-    /// The data of the document.
     pub data: Data,
     /// The header fields it came with.
     pub headers: Fields,
@@ -41,7 +39,6 @@ pub struct Document {
     pub size: usize,
 }
 
-/// The result of fetching a document.
 pub type Fetched = Result<Arc<Document>, Error>;
 
 type Fetch = BoxFuture<'static, Fetched>;

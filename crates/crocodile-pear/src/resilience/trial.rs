@@ -87,7 +87,6 @@ impl Outage {
         self.lasts().then(|| self.left())
     }
 
-    /// Whether there is one.
     pub(crate) fn lasts(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0
     }

@@ -52,7 +52,6 @@ impl Day {
         era * ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - EPOCH
     }
 
-    /// Whether the calendar has it.
     pub fn exists(self) -> bool {
         (1..=12).contains(&self.month) && (1..=31).contains(&self.day) && Day::at(self.number()) == self
     }

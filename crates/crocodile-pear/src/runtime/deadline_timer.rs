@@ -76,7 +76,6 @@ pub async fn by<F: Future>(due: Instant, future: F) -> Option<F::Output> {
     .await
 }
 
-/// The same within a time.
 pub async fn within<F: Future>(time: Duration, future: F) -> Option<F::Output> {
     match Instant::now().checked_add(time) {
         Some(due) => by(due, future).await,

@@ -28,7 +28,6 @@ pub enum Detached {
     Lost,
 }
 
-/// Counts a result.
 pub fn count(result: Detached) {
     COUNTS[result as usize].fetch_add(1, Ordering::Relaxed);
 }

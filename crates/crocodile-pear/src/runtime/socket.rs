@@ -49,7 +49,6 @@ fn fits(path: &str) -> bool {
 /// The socket under a connection.
 #[derive(Debug)]
 pub enum Socket {
-    /// TCP.
     Tcp(TcpStream),
     /// A Unix socket. Boxed, so that a connection of TCP carries no room for it.
     Unix(Box<UnixStream>),

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// More than the cores of most machines. Threads beyond it share what is kept, which must stay exact.
 pub const THREADS: usize = 64;
 
-/// The index of this thread.
 pub fn index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);

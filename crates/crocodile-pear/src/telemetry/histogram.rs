@@ -91,13 +91,11 @@ pub struct Snapshot {
 }
 
 impl Histogram {
-    /// A histogram with these bounds.
     pub fn new(bounds: Bounds) -> Self {
         debug_assert!(bounds.len() <= MOST && bounds.is_sorted());
         Histogram { bounds, cells: (0..cells()).map(|_| Cell::default()).collect() }
     }
 
-    /// Counts a time.
     pub fn count(&self, time: Duration) {
         let at = bucket(self.bounds, time);
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -154,7 +152,6 @@ impl<K: Copy + PartialEq> Histograms<K> {
         Histograms { bounds, known: (0..KINDS).map(|_| OnceLock::new()).collect(), others: OnceLock::new() }
     }
 
-    /// Counts a time of this kind.
     pub fn count(&self, kind: K, time: Duration) {
         let make = || (kind, Histogram::new(self.bounds));
         let own = self.known.iter().map(|place| place.get_or_init(make)).find(|(known, _)| *known == kind);

@@ -116,11 +116,9 @@ pub struct CallRecord {
     pub upstream: Arc<str>,
     /// The address of the server, for operators; `None` if the upstream's cache gave the answer.
     pub server: Option<Arc<str>>,
-    /// The method.
     pub method: Method,
     /// Path and query, as in [`Call`](crate::upstream::Call).
     pub target: String,
-    /// Which step made it.
     pub step: Arc<CallingStep>,
     /// 1 for the first attempt, more for retries and hedges.
     pub attempt: u16,
@@ -230,7 +228,6 @@ pub struct Totals {
 pub struct Slowest {
     /// The name of its upstream.
     pub upstream: Arc<str>,
-    /// Its server.
     pub server: Option<Arc<str>>,
     /// How long it took.
     pub time: Duration,
@@ -244,7 +241,6 @@ impl CallRecord {
 }
 
 impl Record {
-    /// A record of a request that began at `began`.
     pub fn new(began: Instant) -> Self {
         Record { began, trace: None, cache: OnceLock::new(), calls: Mutex::default(), full: AtomicBool::new(false) }
     }
@@ -265,7 +261,6 @@ impl Record {
         self.cache.get().copied()
     }
 
-    /// Says it.
     pub fn set_cache(&self, result: CacheResult) {
         // Each is written once.
         let _ = self.cache.set(result);
@@ -277,7 +272,6 @@ impl Record {
         calls.kept.iter().map(|call| size_of::<CallRecord>() + call.target.len()).sum()
     }
 
-    /// When the request began.
     pub fn began(&self) -> Instant {
         self.began
     }
@@ -370,9 +364,7 @@ impl Record {
 /// Where a call is noted, and as what.
 #[derive(Clone)]
 pub struct CallNote {
-    /// The record of the request that it is made for.
     pub record: Arc<Record>,
-    /// The step that makes it.
     pub step: Arc<CallingStep>,
     /// Which attempt it is, from 1.
     pub attempt: u16,

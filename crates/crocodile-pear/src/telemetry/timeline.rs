@@ -41,7 +41,6 @@ pub struct Mark {
 /// The kinds of message that a producer yields, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The status.
     Status(u16),
     /// The header fields; how many.
     Headers(usize),
@@ -92,7 +91,6 @@ impl Timeline {
         Timeline { began: self.began, marks, brief: self.brief }
     }
 
-    /// When the request began.
     pub fn began(&self) -> Instant {
         self.began
     }

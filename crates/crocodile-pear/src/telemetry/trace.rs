@@ -8,10 +8,8 @@ use http::{HeaderMap, HeaderValue};
 
 use crate::runtime::hex;
 
-/// `traceparent`
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// `tracestate`
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The trace is recorded (3.2.2.5.1).

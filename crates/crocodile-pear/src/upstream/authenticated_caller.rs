@@ -53,7 +53,6 @@ pub(super) enum AuthenticatedCall {
     Plain(Result<ReadyCall, Error>),
     /// With a token, which may have to be fetched first, or for a cache.
     Boxed(BoxFuture<'static, Result<Answer, Error>>),
-    /// Its answer is kept.
     Kept(Box<Answer>),
 }
 
@@ -99,7 +98,6 @@ impl Caller {
         }
     }
 
-    /// Begins the call.
     pub(super) fn begin(&self, call: Box<Call>) -> AuthenticatedCall {
         match &self.source {
             ServerSource::Fixed(servers) => self.begin_at(servers, call),

@@ -34,7 +34,6 @@ use crate::request::context::Scope;
 use crate::telemetry::request_record::{CacheResult, CallKind, CallNote, CallPlace};
 use crate::telemetry::trace::span_id;
 
-/// The cache of an upstream.
 pub struct Cached {
     cache: Arc<Cache>,
     place: Box<[u8]>,

@@ -28,9 +28,7 @@ use timeouts::Timeouts;
 
 use context::CallContext;
 
-/// A call to make.
 pub struct Call {
-    /// The method.
     pub method: Method,
     /// Path and query, percent-encoded, without the upstream's own base path; it begins with `/` unless the path is empty.
     pub target: String,
@@ -69,7 +67,6 @@ pub struct Call {
 /// The credentials that a call presents to its upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presents {
-    /// The gateway's credentials for this upstream.
     #[default]
     Credentials,
     /// No credentials: another upstream has written the link that led to it.

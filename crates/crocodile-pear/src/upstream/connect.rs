@@ -72,7 +72,6 @@ pub struct PhaseTotal {
     pub phase: &'static str,
     /// Connections that had it.
     pub number: u64,
-    /// The total time.
     pub time: Duration,
 }
 

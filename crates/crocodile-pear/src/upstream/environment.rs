@@ -10,7 +10,6 @@ use crate::config::files::Files;
 /// The things that upstreams need from outside their own configuration.
 #[derive(Clone)]
 pub struct UpstreamEnvironment<'a> {
-    /// Reads their files.
     pub files: Files<'a>,
     /// The DNS resolver; the system's unless set.
     pub resolver: Option<Resolver>,

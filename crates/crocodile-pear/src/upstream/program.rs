@@ -32,7 +32,6 @@ pub trait Interceptor: Send + Sync {
     /// Whether it has anything to do now. Calls are made without it otherwise.
     fn is_needed(&self) -> bool;
 
-    /// Makes the call.
     fn call(self: Arc<Self>, callee: Arc<dyn Callee>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>>;
 }
 
@@ -41,7 +40,6 @@ pub trait Callee: Send + Sync {
     /// The whole URL of a call.
     fn url(&self, call: &Call) -> String;
 
-    /// Makes a call.
     fn dispatch(self: Arc<Self>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>>;
 }
 
@@ -53,7 +51,6 @@ pub enum Via {
     Own,
     /// There is no such field, as usual for clients.
     Absent,
-    /// This text.
     Text(HeaderValue),
 }
 

@@ -371,7 +371,6 @@ impl Upstream {
         self.caller.shared.retry.as_ref().map_or((0, 0), |retry| (load(&retry.sent), load(&retry.withheld)))
     }
 
-    /// The state of each server.
     pub fn servers(&self) -> impl Iterator<Item = ServerState> {
         self.each_server(ServerState::of).into_iter()
     }

@@ -35,7 +35,6 @@ use settings::Settings;
 
 /// The parts that all calls to an upstream share, whichever servers it has now.
 pub(super) struct Shared {
-    /// The upstream's name.
     pub(super) name: Arc<str>,
     pub(super) gate: Arc<Gate>,
     pub(super) retry: Option<Arc<Retry>>,

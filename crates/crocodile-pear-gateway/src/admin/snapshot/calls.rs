@@ -19,7 +19,6 @@ const CALLS: usize = 4_096;
 pub struct Seen(HashMap<(Arc<str>, Arc<str>), (Duration, Value)>);
 
 impl Seen {
-    /// Reads them.
     pub fn of(history: &History) -> Self {
         let mut seen = Seen(HashMap::new());
         let mut left = CALLS;

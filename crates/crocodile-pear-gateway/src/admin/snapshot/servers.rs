@@ -24,7 +24,6 @@ pub struct Figures(HashMap<(Arc<str>, Arc<str>), ServerFigures>);
 /// The counters of the calls to one server.
 #[derive(Clone, Default)]
 pub struct ServerFigures {
-    /// All of them.
     pub calls: u64,
     /// The number of calls without an answer, or with one of 5xx.
     pub failed: u64,

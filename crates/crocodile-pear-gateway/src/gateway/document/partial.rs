@@ -11,9 +11,7 @@ use crate::layers::Layers;
 /// The names of what is written and cannot be read.
 #[derive(Debug, Default)]
 pub struct Unread {
-    /// Upstreams.
     pub upstreams: Vec<String>,
-    /// Databases.
     pub databases: Vec<String>,
     /// Whether `authenticate` is written somewhere, readable or not.
     pub authenticates: bool,

@@ -36,15 +36,16 @@ const ZSTD_FAST: [CParameter; 5] = [
 
 /// Compresses what is written into it.
 pub enum Encoder {
-    /// gzip.
     Gzip(Gzip),
     /// gzip at level 1.
     Fast(Box<Fast>),
     /// deflate, which is zlib's format.
     Zlib(Compress),
     /// br, which gathers small pieces first.
-    Brotli { stream: Box<BrotliEncoderStateStruct<StandardAlloc>>, block: Vec<u8> },
-    /// zstd.
+    Brotli {
+        stream: Box<BrotliEncoderStateStruct<StandardAlloc>>,
+        block: Vec<u8>,
+    },
     Zstd(zstd::stream::raw::Encoder<'static>),
 }
 

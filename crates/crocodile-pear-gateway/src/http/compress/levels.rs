@@ -5,9 +5,7 @@
 pub struct Levels {
     /// The level of gzip and deflate.
     pub gzip: u32,
-    /// The level of br.
     pub br: u32,
-    /// The level of zstd.
     pub zstd: u32,
 }
 

@@ -36,7 +36,6 @@ pub fn usual() -> Vec<Located<String>> {
 /// A type, or many: `text/html`, `text/*`, `*+json`.
 #[derive(Debug)]
 pub enum Media {
-    /// This one.
     Exactly(Box<str>),
     /// With this before the rest, to the slash.
     Begins(Box<str>),

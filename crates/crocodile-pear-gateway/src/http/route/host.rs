@@ -8,10 +8,8 @@ use std::net::Ipv6Addr;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::Located;
 
-/// A host as written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
-    /// This one.
     Exact(String),
     /// Any below this domain: `*.example.com`.
     Below(String),

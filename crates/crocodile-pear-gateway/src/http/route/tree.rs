@@ -45,7 +45,6 @@ struct Leaf<T> {
     params: Box<[(Arc<str>, usize)]>,
     rest: Option<Arc<str>>,
     endpoint: T,
-    /// The path as written.
     path: Box<str>,
 }
 

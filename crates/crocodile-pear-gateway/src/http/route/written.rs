@@ -16,7 +16,6 @@ const ALL: [&str; 4] = ["ANY", "ALL", "*", "_"];
 pub struct Route {
     /// The method; nothing, for all methods.
     pub method: Option<Method>,
-    /// The path.
     pub path: String,
     /// The parameters of the path, in order, with `rest`.
     pub params: Vec<String>,

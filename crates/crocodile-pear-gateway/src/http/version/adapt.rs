@@ -11,7 +11,6 @@ use crocodile_pear::unstable::request::context::Scope;
 
 /// The changes of a request, from the oldest version to the newest.
 pub struct Adapting {
-    /// The changes.
     pub changes: Vec<Change>,
     /// The most bytes of a client's body.
     pub max_body: usize,
@@ -19,14 +18,11 @@ pub struct Adapting {
 
 /// From one version to the next.
 pub struct Change {
-    /// Gives the body.
     pub body: Option<Filter>,
-    /// Gives the query.
     pub query: Option<Filter>,
 }
 
 impl Adapting {
-    /// Whether a body is read.
     pub fn reads_body(&self) -> bool {
         self.changes.iter().any(|change| change.body.is_some())
     }

@@ -25,9 +25,7 @@ pub enum Selector {
 /// How requests say which version they are for. The versions are counted from the newest on.
 #[derive(Debug)]
 pub struct Chooser {
-    /// Where it stands.
     pub selectors: Vec<Selector>,
-    /// The names.
     pub names: Vec<Arc<str>>,
     /// For requests that name none.
     pub default: Option<usize>,
@@ -36,7 +34,6 @@ pub struct Chooser {
 /// The version that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// This one.
     Version(usize),
     /// The version does not exist, or is missing where one is needed.
     Refused(StatusCode, &'static str),
@@ -225,7 +222,6 @@ fn shape(name: &str) -> String {
     shape
 }
 
-/// All of `Accept`.
 fn accept(scope: &Scope) -> String {
     if scope.field(&ACCEPT).is_none() {
         return String::new();

@@ -15,7 +15,6 @@ pub struct Date {
 }
 
 impl Date {
-    /// Reads it.
     pub fn parse(text: &str) -> Option<Self> {
         let (day, time) = match text.split_once(['T', 't', ' ']) {
             Some((day, time)) => (day, time),

@@ -14,9 +14,7 @@ use super::table::{Left, Pace, Table};
 /// A value as written, or an expression over the client's request that gives it.
 #[derive(Clone, Debug)]
 pub enum Written<T> {
-    /// The same for all.
     Fixed(T),
-    /// By the request.
     Of(Expression),
 }
 
@@ -75,7 +73,6 @@ impl Allowance {
         Allowance { units: 0, clock, pace: Pace { interval, room: 0 } }
     }
 
-    /// So many units in each period.
     pub fn of_quota(units: u64, period: Period) -> Option<Self> {
         let pace = Pace::new(1, units).filter(|_| units <= LARGEST)?;
         Some(Allowance { units, clock: Clock::Period(period), pace })

@@ -14,7 +14,6 @@ use crate::layer::limit_key::Key;
 use crate::shared::redis_tier::Store;
 use crate::telemetry::metrics::LimitCounters;
 
-/// The charges of one request.
 #[derive(Clone, Default)]
 pub struct Charges(Vec<Arc<Charge>>);
 
@@ -43,7 +42,6 @@ impl Charges {
         self.0.iter().map(|charge| &**charge)
     }
 
-    /// Takes the units of each.
     pub fn settle(&self, units: &[u64]) {
         self.iter().zip(units).for_each(|(charge, units)| charge.settle(*units));
     }

@@ -15,9 +15,7 @@ use crate::layer::Compile;
 /// The variable with the status of the answer.
 const STATUS: &str = "status";
 
-/// The cost of a request.
 pub enum Cost {
-    /// Known from the request.
     Before(Filter, LogLimiter),
     /// Known from its answer, when that has ended.
     After(Filter, LogLimiter),

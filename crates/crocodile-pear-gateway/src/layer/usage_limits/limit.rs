@@ -11,7 +11,6 @@ use super::table::{Left, Table};
 use crate::layer::Compile;
 use crate::layer::limit_key::{By, Key, Missing};
 
-/// A compiled limit.
 pub struct Limit {
     pub name: String,
     pub amount: Amount,
@@ -43,7 +42,6 @@ pub struct Taking {
     pub units: u64,
 }
 
-/// Whether a limit applies to a request.
 pub enum Applies {
     Yes(Taking),
     /// Its `by` or its amount is null.

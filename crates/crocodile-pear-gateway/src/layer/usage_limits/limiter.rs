@@ -90,7 +90,6 @@ impl Limits {
         self.limits.iter().any(|limit| limit.is_charged())
     }
 
-    /// The layer for the requests of one route.
     pub fn at(self: &Arc<Self>, route: Option<&str>) -> Arc<dyn Layer> {
         let counters = self.limits.iter().map(|limit| self.metrics.limit(self.layer, &limit.name, route));
         Arc::new(Limiter { own: self.clone(), counters: counters.collect() })

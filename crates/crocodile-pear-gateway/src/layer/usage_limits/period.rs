@@ -35,7 +35,6 @@ const HOUR: i64 = 3600;
 const MONDAY: i64 = 3;
 
 impl Period {
-    /// The period that it is now.
     pub fn now(self) -> Span {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.at(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))

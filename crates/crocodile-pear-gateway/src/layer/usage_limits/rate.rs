@@ -9,7 +9,6 @@ use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located,
 /// A number of requests per time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many.
     pub requests: u64,
     /// In which time.
     pub window: Duration,

@@ -52,7 +52,6 @@ impl Pace {
         time.saturating_add(self.interval / 2) / self.interval
     }
 
-    /// The time of so many units.
     fn time(&self, units: u64) -> u64 {
         self.interval.saturating_mul(units).min(FURTHEST)
     }
@@ -114,7 +113,6 @@ impl Table {
         Table { key: RandomState::new(), began: Instant::now(), shards }
     }
 
-    /// The hash of a key.
     pub fn hash(&self, key: impl std::hash::Hash) -> u64 {
         self.key.hash_one(key)
     }

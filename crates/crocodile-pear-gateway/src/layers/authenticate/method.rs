@@ -33,9 +33,7 @@ pub trait Method: Send + Sync {
     fn outline(&self) -> String;
 }
 
-/// The judgement of a method on a request.
 pub enum Judgement<'a> {
-    /// Ready now.
     Now(Outcome),
     /// Must be awaited.
     Wait(BoxFuture<'a, Outcome>),

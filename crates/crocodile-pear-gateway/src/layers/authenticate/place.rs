@@ -10,23 +10,19 @@ use percent_encoding::percent_decode_str;
 
 use super::method::Outcome;
 
-/// A place in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialPlace {
     /// A header field.
     Header(HeaderName),
     /// A parameter of the query.
     Query(String),
-    /// A cookie.
     Cookie(String),
 }
 
-/// The credential at that place.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FoundCredential<'a> {
     /// No credential.
     None,
-    /// A credential.
     One(Cow<'a, [u8]>),
     /// More than one, so it is ambiguous which one counts.
     Several,
@@ -44,7 +40,6 @@ impl<'a> FoundCredential<'a> {
 }
 
 impl CredentialPlace {
-    /// Finds the credential in a request.
     pub fn find<'a>(&self, scope: &'a Scope) -> FoundCredential<'a> {
         match self {
             CredentialPlace::Header(name) => {

@@ -10,14 +10,12 @@ use crocodile_pear::unstable::config::spec::Located;
 pub enum AllowedOrigin {
     /// Every origin.
     Any,
-    /// This one.
     Exact(Box<str>),
     /// Origins that begin with the first text and end with the second: `https://` and `.shop.example`.
     Below(Box<str>, Box<str>),
 }
 
 impl AllowedOrigin {
-    /// Reads what is written.
     pub fn read(written: &Located<String>, problems: &mut Problems) -> Option<Self> {
         let text = written.as_str();
         match parse(text) {

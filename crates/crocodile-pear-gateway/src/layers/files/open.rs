@@ -10,7 +10,6 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 pub enum Found {
     /// A regular file.
     File(OwnedFd, FileMeta),
-    /// A folder.
     Folder,
     /// Neither, or something that is not served.
     Nothing,

@@ -26,10 +26,8 @@ const USEFUL: usize = 10;
 /// Automata that are kept, by threads that may use the pattern at once.
 const KEPT: usize = 4;
 
-/// A compiled pattern.
 #[derive(Debug)]
 pub struct Pattern {
-    /// The pattern as written.
     pub written: Box<str>,
     dfa: DFA,
     nfa: NFA,

@@ -26,7 +26,6 @@ pub struct Rule {
     pub refuses: bool,
     /// The keywords that concern the value itself.
     pub leaf: Option<Leaf>,
-    /// `pattern`
     pub pattern: Option<Pattern>,
     /// Whether all items of a list have to differ.
     pub unique: bool,

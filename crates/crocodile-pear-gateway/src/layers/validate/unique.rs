@@ -12,7 +12,6 @@ use serde_json::Number;
 
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// Whether all items differ.
 pub fn all_differ(items: &[Json]) -> bool {
     let mut seen: HashTable<(u64, &Json)> = HashTable::with_capacity(items.len());
     items.iter().all(|item| {

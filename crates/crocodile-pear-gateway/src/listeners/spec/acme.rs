@@ -16,7 +16,6 @@ use crocodile_pear::unstable::upstream::{Remote, UpstreamEnvironment};
 use crocodile_pear::unstable::{choice, spec};
 use http::Uri;
 
-/// Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 /// How long one call to the authority may take.

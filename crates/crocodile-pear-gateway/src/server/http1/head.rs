@@ -82,7 +82,6 @@ pub enum Link {
     Switching,
 }
 
-/// Writes the head.
 pub fn write_head(
     out: &mut Vec<u8>,
     status: StatusCode,

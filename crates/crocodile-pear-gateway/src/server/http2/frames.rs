@@ -45,7 +45,6 @@ impl Passing {
         self.flags & flag != 0
     }
 
-    /// Whether this frame is the end of its request.
     pub fn ends_request(&self) -> bool {
         match self.kind {
             kind::DATA | kind::HEADERS => self.has(END_STREAM),

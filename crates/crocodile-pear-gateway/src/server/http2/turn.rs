@@ -30,7 +30,6 @@ pub enum Part {
 /// The wakes of a connection's parts.
 #[derive(Debug)]
 pub struct Turn {
-    /// The task's own waker.
     task: Mutex<Waker>,
     /// Whether a turn is running, and which parts were woken since they were last polled. A single atomic, so that
     /// a wake from another thread is seen either by the turn or by the task.
@@ -46,7 +45,6 @@ impl Turn {
         Arc::new(Turn { task, state: AtomicU8::new(0), first, until: 0.into() })
     }
 
-    /// The waker of a part.
     pub fn waker(self: &Arc<Self>, part: Part) -> Waker {
         Waker::from(Arc::new(PartWaker { turn: self.clone(), part }))
     }
@@ -109,7 +107,6 @@ impl Turn {
     }
 }
 
-/// The waker of a part.
 #[derive(Debug)]
 struct PartWaker {
     turn: Arc<Turn>,

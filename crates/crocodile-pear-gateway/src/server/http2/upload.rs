@@ -23,7 +23,6 @@ use super::wire::SharedWire;
 pub enum Came {
     /// The whole body.
     Whole(Bytes),
-    /// A part.
     Part(Bytes),
 }
 

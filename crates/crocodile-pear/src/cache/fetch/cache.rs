@@ -30,7 +30,6 @@ use crate::message::answer::Answer;
 /// The configuration of a place.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// The rules for lifetimes.
     pub lifetimes: Lifetimes,
     /// Which methods are served.
     pub methods: Methods,
@@ -77,17 +76,13 @@ pub enum Initiator {
 
 /// The result of a fetch.
 pub struct FetchedAnswer {
-    /// The answer.
     pub answer: Answer,
-    /// The client's credentials in the request for it.
     pub personal: CredentialUse,
     /// Its parts, if it is composed; complete when its body has ended.
     pub parts: Option<Arc<Parts>>,
 }
 
-/// A request to a cache.
 pub struct Question<'a> {
-    /// Its method.
     pub method: &'a Method,
     /// Under what its answer is kept.
     pub key: Key,
@@ -97,7 +92,6 @@ pub struct Question<'a> {
     pub audience: Audience,
 }
 
-/// The reply of a cache.
 pub enum Reply {
     /// The kept answer, with its entry; without an entry if the request accepts nothing but a kept answer.
     Answer(Answer, Option<Arc<Entry>>),
@@ -135,7 +129,6 @@ impl FetchPlan {
 /// How a request goes further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// With others.
     Together,
     /// Alone, and its answer may be kept.
     Alone,
@@ -144,7 +137,6 @@ pub(crate) enum Way {
 }
 
 impl Cache {
-    /// A cache of this name.
     pub fn new(name: &'static str, here: &CacheOwner, store: Arc<Store>, rules: Rules) -> Arc<Self> {
         let traffic = store.traffics().at(here);
         let (flights, unkept, silence) = (Flights::new(), Unkept::default(), Arc::default());

@@ -365,7 +365,6 @@ impl Trip {
         }
     }
 
-    /// All of it is here.
     async fn keep_whole(
         &self,
         entry: Entry,

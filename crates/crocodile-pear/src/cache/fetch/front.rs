@@ -40,7 +40,6 @@ pub enum Distinction {
 }
 
 impl Identity {
-    /// The identity of requests to this cache.
     pub fn of(cache: &[u8]) -> Self {
         let mut identity = Identity(Vec::with_capacity(cache.len() + 64));
         identity.add(Distinction::Cache, [cache]);
@@ -73,7 +72,6 @@ pub struct KeyUrl<'a> {
     pub host: &'a [u8],
     /// The URL before its path.
     pub base: &'a str,
-    /// The path.
     pub path: &'a str,
     /// The query, without `?`.
     pub query: Option<&'a str>,
@@ -82,11 +80,9 @@ pub struct KeyUrl<'a> {
 /// The settings of a cache that make its keys, compiled: of an upstream or of an endpoint.
 #[derive(Clone)]
 pub struct Front {
-    /// `key`
     pub key: Option<Filter>,
     /// `private.by`
     pub by: Option<Filter>,
-    /// `query`
     pub query: QueryOrder,
 }
 
@@ -121,7 +117,6 @@ impl Front {
         dependence
     }
 
-    /// The key of a request.
     pub fn key(&self, url: &KeyUrl<'_>, mut identity: Identity) -> Key {
         let mut host = String::from_utf8_lossy(url.host);
         if host.bytes().any(|byte| byte.is_ascii_uppercase()) {

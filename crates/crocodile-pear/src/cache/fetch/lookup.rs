@@ -369,7 +369,6 @@ struct CacheRequest {
 }
 
 impl CacheRequest {
-    /// The outcome of a request that was fetched for itself.
     fn fetched(&self) -> Outcome {
         if self.why == Forward::Method { Outcome::Bypass } else { Outcome::Miss }
     }

@@ -19,7 +19,6 @@ use crate::spec;
 pub enum CacheSpec {
     /// They are not.
     Off,
-    /// They are.
     On(Box<CachingSpec>),
 }
 

@@ -16,7 +16,6 @@ pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 pub enum Forward {
     /// This cache does not serve such requests.
     Bypass,
-    /// Its method.
     Method,
     /// No entry of this URL exists.
     UriMiss,
@@ -49,9 +48,7 @@ impl Forward {
 pub enum Happened {
     /// The request was answered from the cache.
     Hit,
-    /// The request was forwarded.
     Forwarded {
-        /// Why.
         why: Forward,
         /// The status of the upstream's answer, if the client got another one.
         status: Option<StatusCode>,

@@ -50,7 +50,6 @@ impl Scoped {
         *self == Scoped::Whole
     }
 
-    /// The fields that it names.
     pub fn fields(&self) -> &[HeaderName] {
         match self {
             Scoped::Fields(names) => names,
@@ -122,7 +121,6 @@ pub struct RequestControl {
 /// The dates of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When it was made.
     pub date: Option<Moment>,
     /// When it is stale. One that cannot be read is past.
     pub expires: Option<Moment>,
@@ -133,7 +131,6 @@ pub struct Times {
 }
 
 impl RequestControl {
-    /// Reads them.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut control = RequestControl::default();
         for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::of) {
@@ -249,7 +246,6 @@ fn targeted(headers: &HeaderMap) -> Option<AnswerControl> {
 }
 
 impl Times {
-    /// Reads them.
     pub fn of(headers: &HeaderMap) -> Self {
         Times {
             date: single(headers, &DATE).and_then(|date| date::parse(date.as_bytes())),

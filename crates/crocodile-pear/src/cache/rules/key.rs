@@ -18,7 +18,6 @@ pub struct Key {
 /// Whether a key says for whom an answer is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// For all with this key.
     #[default]
     All,
     /// For one client: then private answers may be kept.

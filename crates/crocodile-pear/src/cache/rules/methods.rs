@@ -23,7 +23,6 @@ crate::choice! {
     }
 }
 
-/// The methods of one cache.
 #[derive(Clone, Debug)]
 pub struct Methods(Vec<CachedMethod>);
 
@@ -45,7 +44,6 @@ impl Default for Methods {
 }
 
 impl Methods {
-    /// These.
     pub fn new(methods: Vec<CachedMethod>) -> Self {
         Methods(methods)
     }

@@ -5,7 +5,6 @@
 pub struct Name(u64);
 
 impl Name {
-    /// The name of a tag.
     pub fn of_tag(tag: &str) -> Self {
         Name::of(b't', tag)
     }

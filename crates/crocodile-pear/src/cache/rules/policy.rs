@@ -88,7 +88,6 @@ pub struct Terms {
 pub enum Reason {
     /// `no-store`
     NoStore,
-    /// `private`
     Private,
     /// The request had credentials, and the answer does not allow others to have it.
     Credentials,
@@ -96,7 +95,6 @@ pub enum Reason {
     Cookie,
     /// `Vary: *`
     Varies,
-    /// Its status.
     Status,
     /// The answer neither declares how long it is fresh nor has a validator.
     NoLifetime,
@@ -104,7 +102,6 @@ pub enum Reason {
     TooLarge,
     /// The answer is a stream of events, a tunnel, or has no end of its own for another reason.
     Endless,
-    /// The request's method.
     Method,
     /// Its tags are too many, or cannot be made.
     Tags,
@@ -132,7 +129,6 @@ impl Reason {
 /// When an answer was asked for, and when its head came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// When it was asked for.
     pub asked: Moment,
     /// When its head came.
     pub came: Moment,
@@ -332,7 +328,6 @@ impl Terms {
         self.age(now).saturating_sub(self.fresh)
     }
 
-    /// Whether it is fresh.
     pub fn is_fresh(&self, now: Moment) -> bool {
         self.fresh > self.age(now)
     }
@@ -380,7 +375,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether a status is one.
     pub fn of(status: StatusCode) -> Option<Self> {
         matches!(status.as_u16(), 500 | 502 | 503 | 504).then_some(Failure::Status)
     }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use http::header::{CONTENT_RANGE, HeaderMap, RANGE};
 
-/// The range of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeRequest {
     /// From the first position to the last, if there is one.
@@ -25,7 +24,6 @@ pub struct Part {
 /// The part of a body to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// These bytes.
     Bytes(Range<u64>),
     /// The range is outside the body (416).
     Unsatisfiable,

@@ -25,7 +25,6 @@ pub enum Vary {
 pub const NAMES: usize = 256;
 
 impl Vary {
-    /// Reads it.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut names = Vec::new();
         for name in list::field(headers, &VARY) {

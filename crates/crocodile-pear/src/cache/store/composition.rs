@@ -55,7 +55,6 @@ struct Sum {
 /// A part that the cache of its upstream keeps.
 #[derive(Clone, Copy)]
 pub struct KeptPart<'a> {
-    /// The entry.
     pub entry: &'a Entry,
     /// Whether the configuration of that cache says how long answers are fresh.
     pub timed: bool,
@@ -200,7 +199,6 @@ impl Parts {
         self.sum().personal
     }
 
-    /// The tags of all parts.
     pub fn tags(&self) -> Tags {
         self.sum().tags.clone()
     }

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::runtime::thread_id::{self, THREADS};
 
-/// Where a cache stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheOwner {
     /// At the upstream of this name.
@@ -14,7 +13,6 @@ pub enum CacheOwner {
     Endpoint(String),
 }
 
-/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The request was answered with a fresh entry.
@@ -49,7 +47,6 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Counts a request.
     pub fn count(&self, outcome: Outcome) {
         self.0[thread_id::index()].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -65,7 +62,6 @@ impl Traffic {
 pub struct Traffics(Mutex<Vec<(CacheOwner, Weak<Traffic>)>>);
 
 impl Traffics {
-    /// The counters of the cache of this owner.
     pub fn at(&self, here: &CacheOwner) -> Arc<Traffic> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(_, traffic)| traffic.strong_count() > 0);
@@ -78,7 +74,6 @@ impl Traffics {
         traffic
     }
 
-    /// All of them.
     pub fn all(&self) -> Vec<(CacheOwner, Arc<Traffic>)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().filter_map(|(place, traffic)| Some((place.clone(), traffic.upgrade()?))).collect()

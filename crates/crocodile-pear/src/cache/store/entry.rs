@@ -23,7 +23,6 @@ pub struct Entry {
     pub tags: Tags,
     /// Until when, and under which conditions, it may be used.
     pub terms: Terms,
-    /// Its body.
     pub body: SharedBody,
     /// The same body in codings.
     pub copies: Copies,
@@ -62,7 +61,6 @@ impl Tags {
         Tags::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }

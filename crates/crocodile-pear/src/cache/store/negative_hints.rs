@@ -30,7 +30,6 @@ impl Unkept {
         known.insert(key.hash(), now.after(MEMORY));
     }
 
-    /// Whether a key is one of them.
     pub fn has(&self, key: &Key, now: Moment) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&key.hash()).is_some_and(|until| *until > now)

@@ -20,7 +20,6 @@ pub struct QueueSlot<T> {
     pub time: u64,
     /// How often it was used lately, up to three.
     pub uses: u8,
-    /// Whether it stands in the main queue.
     pub main: bool,
 }
 
@@ -29,7 +28,6 @@ pub struct QueueSlot<T> {
 pub struct Queue {
     first: u32,
     last: u32,
-    /// The bytes of those in it.
     pub bytes: usize,
 }
 

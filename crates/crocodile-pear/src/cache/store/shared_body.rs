@@ -31,7 +31,6 @@ struct Shared {
     length: Option<u64>,
 }
 
-/// A body that is here.
 #[derive(Default)]
 struct Complete {
     pieces: Pieces,
@@ -73,7 +72,6 @@ struct ReaderPlace {
     waker: Option<Waker>,
 }
 
-/// How it ended.
 enum End {
     Whole(Option<HeaderMap>),
     Broken(Error),

@@ -29,7 +29,6 @@ pub trait Tier: Send + Sync {
 
 /// An entry of a tier.
 pub struct Shared {
-    /// The entry.
     pub entry: Entry,
     /// When its fetch began.
     pub stamp: Stamp,

@@ -39,7 +39,6 @@ impl Kept {
         Kept { store, key, entry }
     }
 
-    /// Whether this body is exactly the kept one.
     pub fn is_all_of(&self, body: &Body) -> bool {
         match body {
             Body::Bytes(bytes) => self.entry.body.whole().is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()),
@@ -49,7 +48,6 @@ impl Kept {
         }
     }
 
-    /// The copy in this coding.
     pub fn copy(&self, coding: &str) -> Option<Copy> {
         let copy = self.entry.copies.find(coding)?;
         if let Copy::Made(_) = copy {

@@ -16,7 +16,6 @@ use crate::config::problem::Problems;
 pub struct Mark([u8; 32]);
 
 impl Mark {
-    /// The mark of a value.
     pub fn of(value: impl Hash) -> Self {
         let mut digest = Digest(Sha256::new());
         value.hash(&mut digest);
@@ -62,7 +61,6 @@ impl Hash for Node {
 /// A spec, with the mark of what is written.
 #[derive(Clone, Debug)]
 pub struct Marked<T> {
-    /// The spec.
     pub spec: T,
     /// The mark of its node.
     pub mark: Mark,

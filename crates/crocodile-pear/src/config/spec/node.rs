@@ -20,7 +20,6 @@ pub struct Node {
 pub enum NodeKind {
     /// An empty value, `null` or `~`.
     Null,
-    /// A scalar.
     Scalar {
         /// Its text after parsing: without quotes, with escapes and folded lines resolved.
         text: String,
@@ -29,7 +28,6 @@ pub enum NodeKind {
         /// Positions of the parts of the text. `None` if the text is on one line exactly as in the file.
         runs: Runs,
     },
-    /// A list.
     List(Vec<Node>),
     /// A map, in order, each key once. Keys have their own positions.
     Map(Vec<(Located<String>, Node)>),
@@ -43,7 +41,6 @@ pub enum NodeKind {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Located<T> {
-    /// The value.
     pub value: T,
     /// Its position.
     pub span: Span,
@@ -142,7 +139,6 @@ impl Located<String> {
         }
     }
 
-    /// Same as for a node.
     pub(super) fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
         let Some((key, rest)) = self.value.split_once(':').filter(|(key, rest)| !key.is_empty() && !rest.is_empty())
         else {

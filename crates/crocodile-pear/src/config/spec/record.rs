@@ -161,7 +161,6 @@ macro_rules! unstable_spec {
 
 /// Fields that are declared in one place and used in several specs.
 pub trait Group: Sized {
-    /// The fields.
     fn known() -> Vec<Field>;
 
     /// Reads them. Records every problem, and returns `None` if there was an error.

@@ -166,7 +166,6 @@ impl Filled<'_> {
         Run { offset, line: span.line, column: span.column, written: span.length, inserted: None }
     }
 
-    /// Puts a value in the place of what is written.
     fn put(&mut self, value: &str, place: Run) {
         self.runs.push(place);
         self.value.push_str(value);

@@ -16,6 +16,5 @@ crate::choice! {
 pub struct Rules {
     /// The columns; without any, the fields of the items.
     pub columns: Vec<String>,
-    /// How formulas are written.
     pub formulas: Formulas,
 }

@@ -82,7 +82,6 @@ impl<'a> Cursor<'a> {
         if self.space() { Ok(()) } else { Err("a space is missing") }
     }
 
-    /// A name.
     pub fn name(&mut self) -> Result<&'a str, Reason> {
         if !self.rest().starts_with(name::begins) {
             return Err("a name is missing");

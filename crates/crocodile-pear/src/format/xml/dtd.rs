@@ -28,7 +28,6 @@ pub struct Dtd {
 /// An attribute of an element.
 #[derive(Debug)]
 pub struct Attribute {
-    /// Its name.
     pub name: String,
     /// The value if the attribute is not written.
     pub default: Option<String>,

@@ -7,7 +7,6 @@ use crate::json::write_string;
 
 /// The result of an element.
 pub struct Closed {
-    /// Its JSON.
     pub json: Vec<u8>,
     /// How deep the JSON nests.
     pub depth: usize,
@@ -15,7 +14,6 @@ pub struct Closed {
 
 /// An open element.
 pub struct Element<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The text since the last child element.
     pub text: String,
@@ -39,7 +37,6 @@ pub struct Element<'a> {
 struct Part {
     /// The index of the name; `TEXT` for a text.
     name: u32,
-    /// Where it ends.
     end: usize,
 }
 
@@ -150,7 +147,6 @@ impl<'a> Element<'a> {
         3
     }
 
-    /// Writes the elements by name.
     fn write_named(&self, out: &mut Vec<u8>) -> usize {
         let mut order: Vec<u32> = (0..self.parts.len() as u32).filter(|at| self.part(*at).name != TEXT).collect();
         order.sort_by_key(|at| self.part(*at).name);

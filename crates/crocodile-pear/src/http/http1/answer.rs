@@ -17,7 +17,6 @@ const MAX_NAME: usize = u16::MAX as usize;
 
 /// An answer's head, hop-by-hop fields already gone.
 pub struct AnswerHead {
-    /// Its status.
     pub status: StatusCode,
     /// Its fields, end-to-end ones only.
     pub headers: Fields,
@@ -34,7 +33,6 @@ pub struct AnswerHead {
 /// The part of the request that decides whether the answer has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A HEAD.
     Head,
     /// Anything else.
     Other,

@@ -18,7 +18,6 @@ pub enum Framing {
     Empty,
     /// So many bytes.
     Length(u64),
-    /// Chunks.
     Chunked,
     /// The connection's end.
     Close,

@@ -14,7 +14,6 @@ pub(super) enum LineFault {
     End,
 }
 
-/// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// CR LF and nothing else.

@@ -63,7 +63,6 @@ pub struct NameSet {
 }
 
 impl NameSet {
-    /// These names.
     pub fn of(names: impl IntoIterator<Item = HeaderName>) -> Self {
         let names: Vec<HeaderName> = names.into_iter().collect();
         let texts: Vec<Box<[u8]>> = names.iter().map(|name| name.as_str().as_bytes().into()).collect();
@@ -71,7 +70,6 @@ impl NameSet {
         NameSet { names, texts, marks }
     }
 
-    /// The names.
     pub fn iter(&self) -> impl Iterator<Item = &HeaderName> {
         self.names.iter()
     }
@@ -86,7 +84,6 @@ impl NameSet {
         map.keys().any(|name| self.contains(name.as_str().as_bytes()))
     }
 
-    /// Whether it may have a name with one of these marks.
     pub(super) fn may_have(&self, marks: u64) -> bool {
         self.marks & marks != 0
     }

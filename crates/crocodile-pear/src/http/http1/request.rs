@@ -19,7 +19,6 @@ pub const MOST_FIELDS: usize = 100;
 /// A body longer than this is an attack on someone's arithmetic.
 const LONGEST_BODY: u64 = (i64::MAX / 2) as u64;
 
-/// The head of a client's request.
 #[derive(Debug)]
 pub struct RequestHead {
     /// The method; neither CONNECT nor TRACE.
@@ -84,7 +83,6 @@ pub const CONNECT: Refusal =
 /// TRACE is not served.
 pub const TRACE: Refusal =
     Refusal { status: StatusCode::METHOD_NOT_ALLOWED, detail: "the gateway does not serve TRACE" };
-/// The target is too long.
 pub const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
 const METHOD: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is too long" };
 

@@ -34,7 +34,6 @@ pub(super) struct Lines {
     coded: bool,
 }
 
-/// Where a field is.
 #[derive(Clone)]
 struct FieldPlace {
     name: Range<u32>,
@@ -49,7 +48,6 @@ impl Lines {
         Lines { places: Vec::with_capacity(USUAL), ..Lines::default() }
     }
 
-    /// Adds a line of `lines`.
     pub(super) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
         let place = |part: &[u8]| {
             // A head is shorter than 4 GiB.
@@ -142,7 +140,6 @@ impl Fields {
         })
     }
 
-    /// Whether one of these fields is there.
     pub fn has_any(&self, names: &NameSet) -> bool {
         self.0.as_deref().is_some_and(|held| match held.map.get() {
             Some(map) => names.is_in(map),
@@ -150,7 +147,6 @@ impl Fields {
         })
     }
 
-    /// Removes these fields.
     pub fn remove_all(&mut self, names: &NameSet) {
         let Some(held) = self.0.as_deref_mut() else { return };
         match held.map.get_mut() {
@@ -159,7 +155,6 @@ impl Fields {
         }
     }
 
-    /// The map.
     pub fn into_map(self) -> HeaderMap {
         self.0.map_or_else(HeaderMap::new, |held| {
             let Held { lines, map } = *held;

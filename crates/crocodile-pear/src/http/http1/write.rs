@@ -31,7 +31,6 @@ impl Unsent {
     }
 }
 
-/// Writes one field.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &HeaderValue) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");

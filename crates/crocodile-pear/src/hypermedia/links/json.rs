@@ -442,7 +442,6 @@ static MARKS: [bool; 256] = {
     table
 };
 
-/// Where a text ends.
 enum TextEnd {
     /// At this quote; whether it has escapes.
     At(usize, bool),

@@ -9,7 +9,6 @@ pub enum LinkPlace {
     Link,
 }
 
-/// The fate of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkFate {
     /// The link stays as it is.

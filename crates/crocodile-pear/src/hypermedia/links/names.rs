@@ -35,9 +35,7 @@ const ODATA: &[u8] = b"@odata.";
 /// The kind of a member's value, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
-    /// Anything.
     Other,
-    /// A link.
     Link,
     /// Links, each under its relation.
     Folder,

@@ -12,9 +12,7 @@ pub enum Format {
     Hal,
     /// JSON:API.
     JsonApi,
-    /// Siren.
     Siren,
-    /// Collection+JSON.
     CollectionJson,
     /// OData, versions 2 to 4.01.
     Odata,
@@ -33,7 +31,6 @@ const SPREAD: usize = 16;
 /// How documents become plain JSON.
 #[derive(Clone, Debug)]
 pub struct Plain {
-    /// The format.
     pub format: Format,
     /// How many levels of parts are nested. By default, all that a resource holds itself, and three of those that it
     /// only names.

@@ -338,7 +338,6 @@ impl Root {
         Err(Error::new(Kind::Oversized, detail))
     }
 
-    /// A member of the root.
     fn member(&mut self, plain: &Plain, key: Bytes, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
         if plain.format != Format::Hal {
             self.hold(plain, key.len() + value.bytes().len())?;

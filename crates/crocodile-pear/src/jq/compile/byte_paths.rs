@@ -304,7 +304,6 @@ impl Literal {
         }
     }
 
-    /// Whether it equals this value.
     fn equals(&self, value: &[u8]) -> Option<bool> {
         let number = value.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-');
         match self {

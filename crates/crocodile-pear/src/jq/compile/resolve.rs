@@ -93,7 +93,6 @@ impl<'s> Resolver<'s> {
         std::mem::take(&mut self.functions).into_iter().flatten().collect()
     }
 
-    /// Resolves a term.
     pub fn term(&mut self, term: &Term<'s>) -> Node {
         match term {
             Term::Id => node(Code::Id, true),

@@ -63,7 +63,6 @@ impl Current {
 }
 
 impl Place {
-    /// A part of the value at this place.
     pub fn part(self: Rc<Self>, key: Val, value: Val) -> Result<Rc<Place>, Stop> {
         charge(1);
         grow(64);

@@ -7,7 +7,6 @@ pub struct Fault {
     pub offset: usize,
     /// Length in bytes of the faulty part.
     pub length: usize,
-    /// The fault.
     pub message: String,
     /// The text to write instead.
     pub remedy: String,

@@ -48,7 +48,6 @@ pub struct Lexer<'s> {
     faults: Vec<Fault>,
 }
 
-/// The tokens of a source.
 pub fn lex(source: &str) -> Result<Vec<Token<'_>>, Vec<Fault>> {
     let mut lexer = Lexer { source, rest: source, faults: Vec::new() };
     let tokens = lexer.tokens(None);
@@ -60,7 +59,6 @@ pub fn offset(source: &str, part: &str) -> usize {
     (part.as_ptr() as usize).wrapping_sub(source.as_ptr() as usize).min(source.len())
 }
 
-/// A fault at a part of a source.
 pub fn fault(source: &str, part: &str, message: impl Into<String>, remedy: impl Into<String>) -> Fault {
     let offset = offset(source, part);
     let length = part.len().min(source.len() - offset);

@@ -21,7 +21,6 @@ pub fn parse(source: &str) -> Result<Term<'_>, Vec<Fault>> {
     parser.whole(Parser::query).map_err(|fault| vec![fault])
 }
 
-/// Parses definitions.
 pub fn definitions(source: &str) -> Result<Vec<Definition<'_>>, Vec<Fault>> {
     let tokens = lex(source)?;
     let mut parser = Parser { source, tokens: &tokens, half: false };

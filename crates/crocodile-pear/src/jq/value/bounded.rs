@@ -33,7 +33,6 @@ impl Item {
         Item { value, depth }
     }
 
-    /// null.
     pub const fn null() -> Self {
         Item { value: Val::Null, depth: 0 }
     }
@@ -57,7 +56,6 @@ impl Item {
         shallow.then_some(self.value)
     }
 
-    /// A part of this value.
     pub fn part(&self, value: Val) -> Self {
         Item::bounded(value, self.depth.saturating_sub(1))
     }
@@ -79,7 +77,6 @@ impl Item {
         Item::bounded(Val::utf8_str(text), 0)
     }
 
-    /// A list of items.
     pub fn list(items: Vec<Item>) -> Self {
         items.into_iter().collect()
     }

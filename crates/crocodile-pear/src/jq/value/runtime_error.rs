@@ -22,7 +22,6 @@ pub struct Fault {
 /// Why an evaluation stops.
 #[derive(Debug)]
 pub enum Stop {
-    /// An error.
     Fault(Box<Fault>),
     /// `break` to the label of this number.
     Break(usize),

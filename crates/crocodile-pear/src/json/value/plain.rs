@@ -15,7 +15,6 @@ pub type Map = IndexMap<Val, Val>;
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Val {
-    /// null.
     #[default]
     Null,
     /// A boolean.

@@ -93,7 +93,6 @@ enum Reason {
 }
 
 impl UnknownIssuer {
-    /// The detail for the client.
     pub(super) fn detail(&self) -> &'static str {
         match self.reason {
             Reason::SelfSigned => "is self-signed and not trusted",

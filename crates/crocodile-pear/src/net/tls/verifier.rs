@@ -18,7 +18,6 @@ pub trait Judge: Debug + Send + Sync {
 
 /// The certificates that a server has shown.
 pub struct Shown<'a> {
-    /// Its own certificate.
     pub own: &'a CertificateDer<'a>,
     /// The certificates that lead from it to an authority.
     pub intermediates: &'a [CertificateDer<'a>],
@@ -26,7 +25,6 @@ pub struct Shown<'a> {
     pub name: &'a ServerName<'a>,
     /// The OCSP response that came with it.
     pub ocsp: &'a [u8],
-    /// When this is.
     pub now: UnixTime,
 }
 

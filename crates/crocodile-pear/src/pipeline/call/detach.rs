@@ -105,7 +105,6 @@ impl Detach {
         });
     }
 
-    /// For `explain`.
     pub(crate) fn outline(&self) -> String {
         let tries = if self.attempts == 1 { "one try".to_owned() } else { format!("up to {} tries", self.attempts) };
         format!(", detached: nobody waits for it, {tries}")

@@ -31,7 +31,6 @@ pub(super) struct Statement {
     pub(super) wanted: Wanted,
 }
 
-/// The values of all statements.
 struct Values {
     before: Vec<Vec<Data>>,
     last: Vec<Data>,
@@ -70,7 +69,6 @@ impl ReadyStatement {
         Some(answer.map(|answer| Answer { names, ..answer }).map_err(|error| self.terms.name(error)))
     }
 
-    /// The item with the result in it.
     async fn put(&self, name: &str, item: Data, answer: Answer) -> Result<Answer, Error> {
         let found = format::data(answer, self.terms.max_body).await?;
         let (key, weight) = (name.to_owned(), item.weight() + found.weight());

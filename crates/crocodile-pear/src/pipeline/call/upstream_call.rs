@@ -123,7 +123,6 @@ pub(crate) enum StepInput {
 
 /// The method of a call.
 pub(super) enum Verb {
-    /// The client's own.
     Clients,
     Fixed(Method),
 }
@@ -174,7 +173,6 @@ impl Calling {
         self.terms.otherwise.is_some().then_some("the answer is read whole, for `otherwise`")
     }
 
-    /// Makes the call for an item.
     pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
         let begun = match self.prepared(item, &names, &scope) {
             Either::Left(here) => self.begin(here.into_inner(), names),

@@ -23,7 +23,6 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<AnswerChange>
 }
 
 impl AnswerChange {
-    /// Where it is written.
     pub(super) fn place(&self) -> Span {
         self.jq.0.span
     }

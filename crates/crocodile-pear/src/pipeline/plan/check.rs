@@ -53,7 +53,6 @@ pub fn end(cx: &mut Compile<'_>) {
 /// The parts of a client's request that no step takes. The gateway refuses requests that have them.
 #[derive(Clone, Default)]
 pub struct LostParts {
-    /// Its body.
     pub body: bool,
     /// Its method, unless it is one of these.
     pub methods: Option<Vec<Method>>,

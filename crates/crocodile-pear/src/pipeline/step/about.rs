@@ -24,7 +24,6 @@ pub struct About {
     pub follows: bool,
     /// Whether it makes one value of named results.
     pub merges: bool,
-    /// Whether it asks a database.
     pub asks_database: bool,
     /// Whether it gives server-sent events, whatever the client asks for.
     pub gives_events: bool,

@@ -6,7 +6,6 @@ use crate::jq;
 use crate::template::{self, Piece, Template, TemplateKind};
 
 impl Compile<'_> {
-    /// Compiles a template.
     pub fn template(&mut self, written: &Located<String>, kind: TemplateKind) -> Option<Template> {
         let pieces = match template::split(written) {
             Ok(pieces) => pieces,

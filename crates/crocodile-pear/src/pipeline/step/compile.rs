@@ -94,7 +94,6 @@ impl Compile<'_> {
         }
     }
 
-    /// Compiles an expression.
     pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
         let written = &expression.0;
         if let Some(brought) = expression.1.as_ref().and_then(|ready| ready.downcast_ref::<Filter>()) {
@@ -244,7 +243,6 @@ impl Compile<'_> {
         filter
     }
 
-    /// The upstream of this name.
     pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
         // Without any upstream, the problem was already reported: at `upstreams`, or at the first call.
         if self.known.upstreams.is_empty() && self.problems.fatal() {
@@ -277,7 +275,6 @@ impl Compile<'_> {
         all
     }
 
-    /// The database of this name.
     pub fn database(&mut self, name: &Located<String>) -> Option<Arc<Database>> {
         self.known.databases.find(name, "a database", &mut self.problems)
     }

@@ -16,7 +16,6 @@ use crate::upstream::Upstream;
 /// How many producers leave a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Exactly one.
     One,
     /// Several, at most this many.
     Many(u64),
@@ -39,18 +38,15 @@ pub struct Outline {
     pub text: String,
     /// Why something must wait here; `None` when all of it streams.
     pub waits: Option<String>,
-    /// The most upstream calls.
     pub calls: u64,
     /// The same if calls are made in batches, and each is full.
     pub together: Option<u64>,
-    /// For how many items.
     pub items: u64,
     /// Where the step is written.
     pub place: Span,
 }
 
 impl Outline {
-    /// The most upstream calls of all of them.
     pub fn calls_of(lines: &[Outline]) -> u64 {
         lines.iter().fold(0, |sum, line| sum.saturating_add(line.calls))
     }
@@ -126,12 +122,9 @@ pub struct TakenParts {
     pub unrelated: Option<Span>,
 }
 
-/// The method of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallMethod {
-    /// The client's own.
     Clients,
-    /// The one that is written.
     Written(Method),
     /// The one that it has because none is written.
     Default(Method),

@@ -18,9 +18,7 @@ pub const MAX_BODY: Size = Size(16 << 20);
 /// The names that the steps of a pipeline may use, and where the pipeline is served.
 #[derive(Clone, Copy, Default)]
 pub struct Known<'a> {
-    /// The upstreams.
     pub upstreams: ByName<'a, Upstream>,
-    /// The databases.
     pub databases: ByName<'a, Database>,
     /// The endpoint of the pipeline.
     pub route: KnownRoute<'a>,

@@ -603,7 +603,6 @@ impl LinkMap for Mapper {
     }
 }
 
-/// How a link is written.
 #[derive(Clone, Copy)]
 enum UrlForm {
     Whole,

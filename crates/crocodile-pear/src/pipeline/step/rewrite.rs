@@ -373,7 +373,6 @@ fn fill(pattern: &str, scope: &Scope) -> Option<String> {
     Some(made)
 }
 
-/// The pieces as they are written in a path.
 fn pattern(pieces: &[PathPiece]) -> String {
     let mut pattern = String::new();
     for piece in pieces {

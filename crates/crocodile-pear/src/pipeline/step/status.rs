@@ -100,7 +100,6 @@ enum Verdict {
 }
 
 impl OnStatus {
-    /// Makes it ready.
     pub fn compile(self, cx: &mut Compile<'_>) -> Option<Rules> {
         let ready = self.0.into_iter().map(|(which, written)| {
             let verdict = match written {
@@ -145,7 +144,6 @@ impl Rules {
         }
     }
 
-    /// Whether there is a rule for this status.
     pub fn knows(&self, status: StatusCode) -> bool {
         self.find(status).is_some()
     }
@@ -196,7 +194,6 @@ pub fn failure(status: StatusCode, headers: &HeaderMap, body: &Data) -> Error {
     fields.fold(error, |error, (name, value)| error.with_field(name.clone(), value.clone()))
 }
 
-/// Whether the client gets this status of an upstream.
 fn is_told(status: StatusCode) -> bool {
     matches!(Kind::of_status(status), Kind::Refused(_))
 }

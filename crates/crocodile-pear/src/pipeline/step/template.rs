@@ -3,7 +3,6 @@
 /// A link of an answer that is a URI template (RFC 6570).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkTemplate {
-    /// The link as it is written.
     pub template: String,
     /// Its variables, and whether the configuration gives them; `None` if only a request shows that.
     pub variables: Vec<(String, Option<bool>)>,

@@ -16,7 +16,6 @@ pub struct View<'a> {
     pub item: &'a Data,
     /// Named results.
     pub names: &'a Names,
-    /// The client's request.
     pub scope: &'a Scope,
     /// Whose fault an expression is that fails.
     pub blame: Blame,

@@ -7,7 +7,6 @@ use crate::error::CallId;
 /// The facts that a program knows about one of its calls.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
-    /// Which call it is.
     pub id: CallId,
     /// The extensions that the program gave along.
     pub extensions: Extensions,

@@ -81,7 +81,6 @@ impl CallFields {
         std::mem::replace(&mut self.noting, Noting::Off)
     }
 
-    /// The fields.
     pub fn into_map(self) -> HeaderMap {
         self.headers
     }

@@ -26,7 +26,6 @@ use crate::template::{self, Piece, Source, Template, TemplateKind};
 pub enum FieldsSpec {
     /// All that do not belong to one hop.
     All,
-    /// These.
     Named(Vec<Located<String>>),
 }
 
@@ -58,9 +57,7 @@ impl Decode for FieldsSpec {
 /// The `host` of calls.
 #[derive(Clone, Debug)]
 pub enum HostSpec {
-    /// The client's own.
     Keep,
-    /// This one.
     Named(Located<String>),
 }
 

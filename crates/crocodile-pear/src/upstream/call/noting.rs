@@ -54,7 +54,6 @@ pub enum ForCaches {
     Nothing,
     /// Its answer is a part of another one, and no cache of its upstream keeps it.
     Part(Part),
-    /// Its upstream has a cache.
     Kept(Box<Keeping>),
 }
 

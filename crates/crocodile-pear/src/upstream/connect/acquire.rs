@@ -315,7 +315,6 @@ async fn drive(mut driver: Driver, listed: Listed) {
     driver.until_end().await;
 }
 
-/// The rest of a limit.
 fn rest(limit: Timeout, since: Instant) -> Timeout {
     match limit {
         Timeout::Never => Timeout::Never,

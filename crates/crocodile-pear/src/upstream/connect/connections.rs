@@ -31,9 +31,7 @@ impl ConnectionsSpec {
 /// Limits of the pool; each number is per server and core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Connections {
-    /// The most open connections.
     pub open: Option<usize>,
-    /// The most idle connections.
     pub idle: usize,
     /// The most calls that wait for a connection.
     pub waiting: usize,

@@ -51,7 +51,6 @@ pub(crate) enum Event {
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 11]);
 
-/// The counters of all threads.
 pub(crate) struct Counters([ThreadCounters; THREADS]);
 
 impl Counters {

@@ -49,7 +49,6 @@ impl Name {
         self.news().map_or(0, News::failures)
     }
 
-    /// Whether this is one of its addresses.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.known.get().and_then(Lookup::now).is_none_or(|addresses| addresses.contains(&address))
     }
@@ -83,7 +82,6 @@ impl Name {
         self.follow().why_unknown()
     }
 
-    /// The name.
     pub(crate) fn text(&self) -> &str {
         &self.name
     }

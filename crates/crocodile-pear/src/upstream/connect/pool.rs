@@ -37,7 +37,6 @@ pub(crate) struct Pool {
     pub(crate) counters: Arc<Counters>,
 }
 
-/// The bounds of a pool.
 #[derive(Clone, Hash)]
 pub(crate) struct Bounds {
     pub(crate) connections: Connections,

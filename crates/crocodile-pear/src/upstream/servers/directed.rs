@@ -52,7 +52,6 @@ impl Directed {
         Ok(Directed { call, to, copy })
     }
 
-    /// The upstream that it is made at.
     pub(crate) fn upstream<'a>(&'a self, named: &'a Arc<Upstream>) -> &'a Arc<Upstream> {
         self.to.as_ref().unwrap_or(named)
     }

@@ -54,7 +54,6 @@ spec! {
     }
 }
 
-/// A cause to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// There was no connection.
@@ -126,7 +125,6 @@ const START: u64 = 100;
 /// The budget is counted in thousandths of a retry.
 const WHOLE: u64 = 1_000;
 
-/// The retries of one upstream.
 pub(crate) struct Retry {
     rules: RetrySpec,
     /// The share that a call adds to the budget.

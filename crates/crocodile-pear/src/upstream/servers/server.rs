@@ -24,7 +24,6 @@ use crate::upstream::connect::resolve::Resolver;
 use crate::upstream::health::availability::{Availability, Rules};
 use crate::upstream::program::{Program, Transport, Via};
 
-/// A server of an upstream.
 pub(crate) struct Server {
     pub(crate) face: PublicOrigin,
     /// Where operators find it: host and port, or a Unix socket.

@@ -9,7 +9,6 @@ use crate::upstream::connect::PhaseTotal;
 use crate::upstream::health::Health;
 use crate::upstream::health::eject::Eject;
 
-/// The state of a server.
 #[derive(Clone, Debug)]
 pub struct ServerState {
     /// Authority and base path. For operators only, never for clients.

@@ -16,7 +16,6 @@ use crate::http::version::{Chooser, Successor, Version, Versioned};
 pub struct Placed<'a> {
     /// The name as it is written.
     pub written: Located<String>,
-    /// The endpoint.
     pub spec: &'a EndpointSpec,
     /// The changes of older versions, from the oldest to the newest.
     pub adapts: Vec<&'a AdaptSpec>,
@@ -32,7 +31,6 @@ pub struct Placed<'a> {
 pub struct Api {
     /// How requests name them.
     pub chooser: Arc<Chooser>,
-    /// The group that has them.
     pub group: Arc<str>,
     /// From the newest to the oldest.
     pub versions: Vec<Arc<Version>>,

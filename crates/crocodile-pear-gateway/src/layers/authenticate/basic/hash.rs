@@ -3,7 +3,6 @@
 use argon2::password_hash::PasswordHash as Phc;
 use argon2::{Argon2, PasswordVerifier};
 
-/// A hash as it is written.
 pub struct PasswordHash {
     text: String,
     kind: HashKind,
@@ -55,7 +54,6 @@ impl PasswordHash {
         Ok(PasswordHash { text: text.to_owned(), kind })
     }
 
-    /// The hash as it is written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -93,7 +93,6 @@ impl Algorithm {
     }
 }
 
-/// A key.
 pub struct Key {
     /// The key's id.
     pub kid: Option<String>,
@@ -102,7 +101,6 @@ pub struct Key {
     material: Material,
 }
 
-/// The key material.
 pub enum Material {
     /// Modulus and exponent.
     Rsa(Vec<u8>, Vec<u8>),
@@ -172,7 +170,6 @@ impl Key {
         kind && self.only.is_none_or(|only| only == algorithm)
     }
 
-    /// Whether the signature was made with this key.
     pub fn verifies(&self, algorithm: Algorithm, signed: &[u8], signature: &[u8]) -> bool {
         let plain = |kind: &'static dyn signature::VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(kind, key).verify(signed, signature).is_ok()

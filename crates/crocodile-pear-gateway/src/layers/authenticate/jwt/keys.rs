@@ -45,7 +45,6 @@ impl KeySet {
         self.source == other.source
     }
 
-    /// How many keys there are.
     pub fn len(&self) -> usize {
         self.keys.len()
     }

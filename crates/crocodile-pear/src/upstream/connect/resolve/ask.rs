@@ -16,7 +16,6 @@ const LASTING: Duration = Duration::from_secs(3600);
 /// The result of a lookup and until when it is valid, or why there is none.
 pub(super) type Answer<T> = Result<(Arc<[T]>, Instant), String>;
 
-/// The addresses of a name.
 pub(super) async fn addresses(source: &Source, name: &str) -> Answer<IpAddr> {
     if let Some(found) = source.hosts.find(name) {
         return Ok((alternate(found.into_iter()), Instant::now() + LASTING));

@@ -13,7 +13,6 @@ const GOOD: Duration = Duration::from_secs(30);
 /// The result of a lookup and until when it is valid, or why there is none.
 pub(super) type Answer<T> = Result<(Arc<[T]>, Instant), String>;
 
-/// The addresses of a name.
 pub(super) async fn addresses(source: &Source, name: &str) -> Answer<IpAddr> {
     source.check()?;
     let found = tokio::net::lookup_host((name, 0)).await.map_err(|error| error.to_string())?;
