@@ -3,7 +3,6 @@
 mod address;
 mod answer;
 mod cell;
-pub(crate) mod decode_error;
 mod dial;
 mod failure;
 mod form;

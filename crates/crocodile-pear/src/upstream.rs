@@ -21,8 +21,7 @@ pub mod types;
 
 pub use self::servers::balance::{BalanceSpec, Way};
 
-pub use self::call::context::CallContext;
-pub use self::call::{Call, Events, Presents, Root};
+pub use self::call::{Call, CallContext, Events, Presents, Root};
 
 pub use self::call::fields::CallFields;
 pub use self::connect::PhaseTotal;

@@ -14,7 +14,8 @@ use http::{HeaderMap, Response};
 use crate::gateway::Gateway;
 use crate::observe::log;
 use crate::telemetry::metrics::exposition::{Exposition, Format};
-use crate::telemetry::metrics::{access, cache, consumers, databases, memory, traces};
+use crate::telemetry::metrics::{cache, consumers, databases};
+use crate::telemetry::traces::SpanCounters;
 
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
     let format = Format::choose(field(headers, &ACCEPT));
@@ -39,9 +40,9 @@ fn write(gateway: &Gateway, format: Format) -> String {
     cache::render(gateway.cache(), &mut out);
     cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
     consumers::render(&gateway.lasting().analytics.consumers(), &mut out);
-    memory::render(&owners(gateway), &mut out);
-    access::render(gateway.lasting().journals.dropped(), log::dropped(), &mut out);
-    traces::render(&gateway.lasting().spans, &mut out);
+    write_memory(&owners(gateway), &mut out);
+    write_lost_lines(gateway.lasting().journals.dropped(), log::dropped(), &mut out);
+    write_spans(&gateway.lasting().spans, &mut out);
     out.end()
 }
 
@@ -66,4 +67,34 @@ fn zip(text: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 16), Compression::fast());
     encoder.write_all(text).ok()?;
     encoder.finish().ok()
+}
+
+/// Writes the memory by owner, as far as it is counted where it is taken, and long work, which waits for memory and threads.
+fn write_memory(owners: &[(&'static str, u64)], out: &mut Exposition) {
+    const HELP: &str = "Memory in use, by purpose. Buffers of current requests are not counted.";
+    let mut family = out.gauge("crocodile_pear_memory_bytes", HELP);
+    for (owner, bytes) in owners {
+        family.add(format_args!("owner=\"{owner}\""), bytes);
+    }
+    const WAITING: &str = "Large documents that wait for a helper thread.";
+    out.gauge("crocodile_pear_thread_pool_waiting", WAITING).only(offload::waiting());
+    const WAITED: &str = "Time that large documents waited for a helper thread.";
+    out.histogram("crocodile_pear_thread_pool_wait_duration_seconds", WAITED).all(&offload::waits());
+}
+
+/// Writes the lines that were lost. `access` are lines of the access log, `log` those of the log itself.
+fn write_lost_lines(access: u64, log: u64, out: &mut Exposition) {
+    const ACCESS: &str =
+        "Access log lines that were not written: too many at once, or the destination did not accept them.";
+    const LOG: &str = "Log lines that were not written: too many at once, or nobody read the standard error stream.";
+    out.counter("crocodile_pear_access_log_dropped_total", ACCESS).only(access);
+    out.counter("crocodile_pear_log_dropped_total", LOG).only(log);
+}
+
+/// Writes the spans that were sent and lost.
+fn write_spans(counters: &SpanCounters, out: &mut Exposition) {
+    const SENT: &str = "Spans that the collector of `traces` has accepted.";
+    const DROPPED: &str = "Spans that were not sent: too many at once, or the collector was unavailable for too long.";
+    out.counter("crocodile_pear_trace_spans_sent_total", SENT).only(counters.sent());
+    out.counter("crocodile_pear_trace_spans_dropped_total", DROPPED).only(counters.dropped());
 }

@@ -1,14 +1,16 @@
 //! `top`: how a running gateway is, in the terminal.
 
-mod ask;
 mod table;
 
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::net::address::{self, Address};
 
@@ -55,11 +57,53 @@ impl Top {
 }
 
 fn look(address: &Address, token: Option<&str>) -> Result<String, String> {
-    ask::status(address, token).map(|status| table::draw(&status))
+    status(address, token).map(|figures| table::draw(&figures))
 }
 
 fn show(text: &str) {
     let mut out = std::io::stdout();
     // A terminal that is gone ends the command with a signal.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A gateway answers at once, or is not there.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// More than a status ever is.
+const MOST: u64 = 16 << 20;
+
+/// The status, or why there is none.
+fn status(address: &Address, token: Option<&str>) -> Result<Value, String> {
+    let answer = exchange(address, token).map_err(|error| format!("{address} does not answer: {error}"))?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| format!("{address} does not speak HTTP"))?;
+    match head.split(' ').nth(1) {
+        Some("200") => serde_json::from_str(body).map_err(|_| format!("{address} is no `admin` of this version")),
+        Some("401") => Err("the gateway asks for its token: set CROCODILE_PEAR_ADMIN_TOKEN".to_owned()),
+        _ => Err(format!("{address} is not the `admin` address of a gateway")),
+    }
+}
+
+fn exchange(address: &Address, token: Option<&str>) -> std::io::Result<String> {
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            ask(stream, "localhost", token)
+        }
+        _ => {
+            let place = address.to_string();
+            let stream = TcpStream::connect(&place)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            ask(stream, &place, token)
+        }
+    }
+}
+
+fn ask(mut stream: impl Read + Write, host: &str, token: Option<&str>) -> std::io::Result<String> {
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+    // In HTTP/1.0 an answer ends with its connection.
+    write!(stream, "GET /status HTTP/1.0\r\nhost: {host}\r\n{token}\r\n")?;
+    let mut answer = String::new();
+    stream.take(MOST).read_to_string(&mut answer)?;
+    Ok(answer)
 }

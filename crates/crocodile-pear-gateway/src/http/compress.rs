@@ -6,7 +6,6 @@ mod encoder;
 mod fast;
 mod gzip;
 mod held;
-mod levels;
 mod media;
 mod negotiate;
 mod pool;
@@ -31,7 +30,7 @@ use recorded::Recorded;
 
 use crate::http::response::untold;
 
-pub use levels::{LARGE, Levels, SMALL};
+pub use encoder::{LARGE, Levels, SMALL};
 pub use media::{Media, usual};
 pub use negotiate::{Choice, Coding, choose};
 

@@ -1,6 +1,5 @@
 //! Lines that are written beside the requests: a bounded buffer for each core, and one thread for each destination.
 
-mod destination;
 mod sink;
 mod syslog;
 
@@ -10,7 +9,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use crocodile_pear::unstable::runtime::thread_id::{self, THREADS};
-pub use destination::Destination;
+pub use sink::Destination;
 use sink::Sink;
 
 use crate::runtime::threads::start;

@@ -1,6 +1,5 @@
 //! Metrics. Each core has its own counters; a scrape adds them up.
 
-pub mod access;
 mod authentication;
 pub mod cache;
 mod configuration;
@@ -11,14 +10,12 @@ mod detached;
 mod events;
 pub mod exposition;
 mod limits;
-pub mod memory;
 mod operators;
 mod orders;
 mod process;
 pub mod requests;
 mod slot;
 mod tls;
-pub mod traces;
 mod upstream;
 
 pub use self::slot::begin_core;

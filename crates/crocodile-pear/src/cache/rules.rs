@@ -2,7 +2,7 @@
 //!
 //! - `control`, `policy`: what fields say, and whether and for how long an answer may be kept.
 //! - `key`, `vary`, `methods`: which requests are equal. `range`: parts of an answer.
-//! - `cache_status`: the field that tells what a cache did (RFC 9211). `epoch`: the order of purges.
+//! - `cache_status`: the field that tells what a cache did (RFC 9211).
 //!
 //! Uses `http` and `message`, and no store. Begin at `policy`.
 //!
@@ -10,10 +10,8 @@
 
 pub mod cache_status;
 pub mod control;
-pub mod epoch;
 pub mod key;
 pub mod methods;
-pub mod name_hash;
 pub mod policy;
 pub mod range;
 pub mod vary;

@@ -7,7 +7,6 @@ pub mod counters;
 pub mod encoded_copies;
 pub mod entry;
 mod ghost;
-pub(crate) mod negative_hints;
 pub mod purge;
 mod queue;
 pub mod reuse;
@@ -22,13 +21,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use self::shard::{Held, Shard};
-use super::rules::epoch::Stamp;
-use super::rules::key::Key;
-use super::rules::name_hash::Name;
+use super::rules::key::{Key, Name};
 use counters::Traffics;
 use encoded_copies::Copy;
 use entry::Entry;
-use purge::{Mark, Purge, PurgeMode, Purges, Subject, Verdict};
+use purge::{Mark, Purge, PurgeMode, Purges, Stamp, Subject, Verdict};
 use shared_tier::Tier;
 
 /// The entries of all caches of a process.

@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::foreign::Foreign;
-use super::limits::MAX_BODY;
 use crate::error::{BoxError, Error, Kind};
 use crate::message::body::{self as message, Whole};
+use crate::pipeline::step;
 
 /// The body of a request: bytes in memory, or a stream.
 ///
@@ -244,3 +244,10 @@ impl fmt::Debug for Pulled {
         f.debug_tuple("Pulled").field(&self.0.size_hint()).finish()
     }
 }
+
+/// The most bytes of a body that a step reads whole: 16 MiB.
+///
+/// ```
+/// assert_eq!(crocodile_pear::MAX_BODY, 16 << 20);
+/// ```
+pub const MAX_BODY: usize = step::MAX_BODY.0 as usize;

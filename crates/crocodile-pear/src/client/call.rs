@@ -11,11 +11,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::body::{Body, Pulled};
+use super::body::{Body, MAX_BODY, Pulled};
 use super::dispatch::{Ready, TimeoutChange, send};
 use super::guard;
 use super::handle::Client;
-use super::limits::MAX_BODY;
 use super::one::One;
 use super::read;
 use super::told::Told;

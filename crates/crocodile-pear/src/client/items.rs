@@ -639,7 +639,7 @@ impl Pipeline {
 
 async fn typed<T: DeserializeOwned + Send + 'static>(outcome: Result<Answer, Error>) -> Outcome<T> {
     let value = match outcome {
-        Ok(answer) => read::value(answer, super::limits::MAX_BODY).await,
+        Ok(answer) => read::value(answer, super::body::MAX_BODY).await,
         Err(error) => Err(error),
     };
     Some(value)

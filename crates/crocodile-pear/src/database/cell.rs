@@ -6,8 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio_postgres::types::{Kind, Type};
 
-use super::decode_error::Garbled;
-use super::moment;
+use super::moment::{self, Garbled};
 use crate::json::write_string;
 use crate::runtime::hex;
 

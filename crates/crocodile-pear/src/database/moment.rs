@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use super::decode_error::Garbled;
 use crate::runtime::calendar::Day;
 
 const MICROS: i64 = 1_000_000;
@@ -125,6 +124,10 @@ fn decimals(micros: i64, out: &mut Vec<u8>) {
         }
     }
 }
+
+/// Bytes that are no value of their type.
+#[derive(Debug, PartialEq)]
+pub(super) struct Garbled;
 
 #[cfg(test)]
 mod tests {

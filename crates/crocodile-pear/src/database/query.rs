@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Error as Failed, Row, Statement};
 
 use super::address::told;
 use super::cell::{Cell, lead};
-use super::decode_error::Garbled;
+use super::moment::Garbled;
 use crate::config::spec::Located;
 use crate::telemetry::log_limiter::LogLimiter;
 

@@ -3,7 +3,6 @@
 //! Strict where two implementations could read a message in two ways: such a message is refused, never guessed at.
 
 pub mod answer;
-mod broken;
 pub mod chunk;
 pub mod fields;
 pub mod framing;
@@ -17,7 +16,7 @@ pub mod trailers;
 mod unread;
 pub mod write;
 
-pub use self::broken::Broken;
+pub use self::chunk::Broken;
 pub use self::framing::{Decoder, Framing};
 pub use self::headers::Headers;
 pub use self::name::NameSet;

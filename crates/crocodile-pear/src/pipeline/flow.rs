@@ -2,7 +2,6 @@
 //! demand.
 
 mod interleave;
-mod order;
 mod turns;
 
 use std::future::{Ready, ready};
@@ -17,9 +16,7 @@ use crate::error::Error;
 
 use crate::message::answer::Answer;
 
-pub use self::interleave::{Interleave, interleave};
-
-pub use self::order::Order;
+pub use self::interleave::{Interleave, Order, interleave};
 pub use self::turns::turns;
 
 /// The result of a producer: an answer or a value of a program, a failure, or nothing (a step dropped the item).

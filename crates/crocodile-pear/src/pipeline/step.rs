@@ -12,20 +12,18 @@ pub mod reshape;
 pub(crate) mod rewrite;
 mod sink;
 pub mod status;
-mod template;
 pub mod view;
 mod whole;
 
 use std::sync::Arc;
 
-pub use self::about::{About, Proxied};
+pub use self::about::{About, LinkTemplate, Proxied};
 pub use self::compile::Compile;
 pub use self::evaluate::{Blame, apply, evaluate, holds, part, weigh};
 pub use self::flowing::{Ahead, CallMethod, Findings, Flowing, Outline, Shape, TakenParts};
 pub use self::known::{ByName, Known, KnownRoute, MAX_BODY, StreamSpec};
 pub use self::public_links::{PublicLinks, PublicTable, PublicWay};
 pub use self::sink::Sink;
-pub use self::template::LinkTemplate;
 pub use self::whole::{ask_plain, ask_whole};
 use futures_util::future::BoxFuture;
 

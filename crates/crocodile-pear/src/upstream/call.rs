@@ -4,7 +4,6 @@ pub(crate) mod buffer;
 pub(crate) mod cache_scope;
 pub(crate) mod clock;
 pub(crate) mod composed_part;
-pub mod context;
 pub(crate) mod expecting;
 pub(crate) mod fields;
 pub(crate) mod forward;
@@ -16,17 +15,16 @@ pub(crate) mod timeouts;
 pub(crate) mod timing;
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, Version};
+use http::{Extensions, HeaderValue, Method, Version};
 use tokio::time::Instant;
 
+use crate::error::CallId;
 use crate::message::body::Body;
 use crate::message::side_channel::Passage;
 use crate::telemetry::request_record::CallNote;
 use forward::Trailing;
 use noting::ForCaches;
 use timeouts::Timeouts;
-
-use context::CallContext;
 
 pub struct Call {
     pub method: Method,
@@ -157,4 +155,12 @@ impl Call {
             context: self.context.clone(),
         }
     }
+}
+
+/// The facts that a program knows about one of its calls.
+#[derive(Clone, Debug, Default)]
+pub struct CallContext {
+    pub id: CallId,
+    /// The extensions that the program gave along.
+    pub extensions: Extensions,
 }

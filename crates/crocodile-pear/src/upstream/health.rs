@@ -1,15 +1,19 @@
 //! The health of a server as active checks have found it, and how it is checked.
 
-pub(crate) mod availability;
 pub(crate) mod eject;
+
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::config::carried_state::Carry;
 use crate::config::problem::Problems;
 use crate::config::spec::{Located, only};
+use crate::resilience::breaker::{Breaker, BreakerSpec};
 use crate::resilience::state_change::Change;
 use crate::spec;
+use eject::{Eject, EjectSpec};
 
 spec! {
     /// Active health checks: a GET that must be answered with a status below 400. A server that is down gets no
@@ -93,5 +97,32 @@ impl Health {
     /// How many checks ran, and how many failed.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.checks.load(Ordering::Relaxed), self.bad.load(Ordering::Relaxed))
+    }
+}
+
+/// The parts that decide whether a server takes calls.
+pub(crate) struct Availability {
+    pub(crate) health: Option<Arc<Health>>,
+    pub(crate) eject: Option<Arc<Eject>>,
+    pub(crate) breaker: Option<Arc<Breaker>>,
+}
+
+/// The rules on which the state of a server depends.
+pub(crate) struct Rules<'a> {
+    pub(crate) health: Option<&'a HealthSpec>,
+    pub(crate) eject: Option<&'a EjectSpec>,
+    pub(crate) breaker: Option<&'a BreakerSpec>,
+}
+
+impl Availability {
+    /// `None` if nothing needs to be tracked.
+    pub(crate) fn new(rules: &Rules<'_>, carry: &Carry) -> Option<Self> {
+        let standing = Availability {
+            health: rules.health.map(|rules| carry.part(rules.explain()).state(Health::default)),
+            eject: rules.eject.map(|rules| carry.part(rules.mark()).state(|| Eject::new(rules.clone()))),
+            breaker: rules.breaker.map(|rules| carry.part(rules.explain()).state(|| Breaker::new(rules.clone()))),
+        };
+        let nothing = standing.health.is_none() && standing.eject.is_none() && standing.breaker.is_none();
+        Some(standing).filter(|_| !nothing)
     }
 }

@@ -20,7 +20,7 @@ use super::call::timeouts::Timeouts;
 use super::connect::counters::{Counters, Event};
 use super::connect::location::Location;
 use super::connect::pool::Bounds;
-use super::health::availability::Rules;
+use super::health::Rules;
 use crate::error::{Error, Kind};
 use crate::message::xml_lists::Lists;
 use crate::resilience::trial::Turn;

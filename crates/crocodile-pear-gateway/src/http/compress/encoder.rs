@@ -11,7 +11,6 @@ use zstd::zstd_safe::ParamSwitch;
 use super::deflate::{ROOM, deflate, failed};
 use super::fast::Fast;
 use super::gzip::Gzip;
-use super::levels::Levels;
 use super::negotiate::Coding;
 
 /// The block of brotli: at its fast levels it looks for repetitions within one block only.
@@ -221,3 +220,18 @@ fn room<T>(out: &mut Vec<u8>, run: impl FnOnce(&mut OutBuffer<'_, Vec<u8>>) -> s
     let written = out.len();
     run(&mut OutBuffer::around_pos(out, written)).map_err(failed)
 }
+
+/// How hard each coding tries.
+#[derive(Clone, Copy, Debug)]
+pub struct Levels {
+    /// The level of gzip and deflate.
+    pub gzip: u32,
+    pub br: u32,
+    pub zstd: u32,
+}
+
+/// The levels for small bodies.
+pub const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
+
+/// For bodies that are larger, or of unknown length: speed before size.
+pub const LARGE: Levels = Levels { gzip: 1, br: 1, zstd: 1 };

@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::destination::Destination;
 use super::syslog::Syslog;
 
 /// So often one is opened that could not be.
@@ -112,6 +111,19 @@ impl std::fmt::Display for Destination {
             Destination::RemoteSyslog(address) => write!(f, "syslog://{address}"),
         }
     }
+}
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The standard error stream.
+    Stderr,
+    /// A file, opened again when the gateway is told to.
+    File(PathBuf),
+    /// A syslog daemon, at a datagram socket of this machine.
+    Syslog(PathBuf),
+    /// A syslog daemon elsewhere, over UDP: `HOST:PORT`.
+    RemoteSyslog(String),
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A place where answers are kept: an upstream, or an endpoint. Its questions and replies.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Method;
@@ -19,7 +21,6 @@ use crate::cache::store::Store;
 use crate::cache::store::composition::Parts;
 use crate::cache::store::counters::{CacheOwner, Traffic};
 use crate::cache::store::entry::{Entry, Tags};
-use crate::cache::store::negative_hints::Unkept;
 use crate::cache::store::purge::{Purge, PurgeMode};
 use crate::cache::store::shared_body::SharedBody;
 use crate::cache::store::stored_answer::Kept;
@@ -223,4 +224,39 @@ fn dotless(path: &str) -> String {
         }
     }
     format!("{}{query}", kept.join("/"))
+}
+
+/// How long a key counts as one that is not kept. Varnish has two minutes; here a wrong guess only costs calls.
+const MEMORY: Duration = Duration::from_secs(10);
+
+/// So many keys are remembered.
+const MOST: usize = 16_384;
+
+/// The keys whose answers were lately not stored: requests for them do not wait for each other, since none could use the other's
+/// answer. They are hashes: one that is mistaken for another costs a call.
+#[derive(Default)]
+pub(crate) struct Unkept(Mutex<HashMap<u64, Moment>>);
+
+impl Unkept {
+    /// Remembers a key.
+    pub fn add(&self, key: &Key, now: Moment) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.retain(|_, until| *until > now);
+        }
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(key.hash(), now.after(MEMORY));
+    }
+
+    pub fn has(&self, key: &Key, now: Moment) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&key.hash()).is_some_and(|until| *until > now)
+    }
+
+    /// Forgets a key: it was kept.
+    pub fn remove(&self, key: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key.hash());
+    }
 }

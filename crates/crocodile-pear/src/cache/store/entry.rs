@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::encoded_copies::Copies;
 use super::shared_body::SharedBody;
-use crate::cache::rules::name_hash::Name;
+use crate::cache::rules::key::Name;
 use crate::cache::rules::policy::Terms;
 use crate::cache::rules::vary::Selector;
 

@@ -7,9 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::cache::rules::epoch::Stamp;
-use crate::cache::rules::key::{Key, path};
-use crate::cache::rules::name_hash::Name;
+use crate::cache::rules::key::{Key, Name, path};
 
 /// The entries of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -284,4 +282,13 @@ impl Purge {
 fn begins(key: &Key, prefix: &str) -> bool {
     let url = key.url();
     if prefix.starts_with('/') { path(url).starts_with(prefix) } else { url.starts_with(prefix) }
+}
+
+/// A number among the purges of a tier, and the life of the tier in which it counts. 0 and 0 before the tier was heard of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Another one after the tier has lost what it knew.
+    pub life: u64,
+    /// How many purges there were.
+    pub number: u64,
 }

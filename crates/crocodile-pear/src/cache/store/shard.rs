@@ -9,8 +9,7 @@ use hashbrown::HashTable;
 
 use super::ghost::Ghost;
 use super::queue::{Queue, Slots};
-use crate::cache::rules::key::Key;
-use crate::cache::rules::name_hash::Name;
+use crate::cache::rules::key::{Key, Name};
 use crate::cache::store::entry::Entry;
 
 /// An entry with what the store knows about it.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::entry::Entry;
-use super::purge::{Purge, PurgeMode};
-use crate::cache::rules::epoch::Stamp;
+use super::purge::{Purge, PurgeMode, Stamp};
 use crate::cache::rules::key::Key;
 
 /// A second tier. It is asked with a deadline of its own, and never a reason to fail.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::decode::Field;
 use super::definitions::Definitions;
-use super::field::Field;
 use super::node::{Node, NodeKind};
 use super::record;
 use super::suggest::suggest;

@@ -1,9 +1,8 @@
 //! Values that can be written in a configuration.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::definitions::Definitions;
-use super::field::Field;
 use super::node::Node;
 use crate::config::problem::Problems;
 
@@ -41,6 +40,37 @@ pub trait Decode: Sized {
 /// # Panics
 /// If it has a required field.
 pub fn defaults<T: Decode>() -> T {
-    let empty = Node::from_json(&serde_json::json!({}));
+    let empty = Node::from_json(&json!({}));
     T::decode(&empty, &mut Problems::default()).expect("every field may be left out")
+}
+
+/// A field of a spec.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The key as written.
+    pub name: &'static str,
+    /// The meaning of the field.
+    pub doc: &'static str,
+    /// Its former key.
+    pub was: Option<&'static str>,
+}
+
+impl Field {
+    /// A field whose key never changed.
+    pub const fn new(name: &'static str, doc: &'static str) -> Self {
+        Field { name, doc, was: None }
+    }
+}
+
+/// The schema of a configuration as a whole document (draft 2020-12).
+pub fn schema<T: Decode>(title: &str) -> Json {
+    let mut definitions = Definitions::default();
+    let root = T::schema(&mut definitions);
+    let mut document = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title});
+    if let (Some(document), Json::Object(root)) = (document.as_object_mut(), root) {
+        document.extend(root);
+        let definitions = definitions.0.into_values().collect::<serde_json::Map<_, _>>();
+        document.insert("$defs".to_owned(), definitions.into());
+    }
+    document
 }

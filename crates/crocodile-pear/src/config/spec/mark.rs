@@ -5,9 +5,8 @@ use std::hash::{Hash, Hasher};
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 
-use super::decode::Decode;
+use super::decode::{Decode, Field};
 use super::definitions::Definitions;
-use super::field::Field;
 use super::node::{Node, NodeKind};
 use crate::config::problem::Problems;
 

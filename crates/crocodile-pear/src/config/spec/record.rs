@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::decode::Decode;
+use super::decode::{Decode, Field};
 use super::definitions::Definitions;
-use super::field::Field;
 use super::node::{Located, Node, NodeKind};
 use super::suggest::{self, suggest};
 use crate::config::problem::{Problems, Span};

@@ -3,9 +3,8 @@
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::decode::Decode;
+use super::decode::{Decode, Field};
 use super::definitions::Definitions;
-use super::field::Field;
 use super::node::{Located, Node, NodeKind};
 use super::record::beside;
 use crate::config::problem::{Problems, Span};

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::broken::Broken;
-use super::chunk::{self, Chunked};
+use super::chunk::{self, Broken, Chunked};
 use super::trailers::may_trail;
 
 /// Trailers that one body may have.

@@ -3,7 +3,6 @@
 pub mod format;
 mod lists;
 mod math;
-mod named;
 mod regex;
 mod text;
 mod time;
@@ -12,8 +11,7 @@ mod values;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use self::named::Named;
-use crate::jq::eval::code::{Form, Native};
+use crate::jq::eval::code::{Form, Named, Native};
 use crate::jq::syntax::ast::Definition;
 use crate::jq::syntax::parse;
 

@@ -159,3 +159,6 @@ pub enum Form {
     ToStream,
     Builtins,
 }
+
+/// Name, number of arguments, and the function.
+pub type Named = ((&'static str, usize), Native);

@@ -6,8 +6,6 @@ use std::task::{Context, Poll};
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, Fuse, SelectAll, Stream};
 
-use super::order::Order;
-
 /// The items of lists that become known one after another. Reads nothing unless it is polled.
 pub struct Interleave<S: Stream, T> {
     lists: Fuse<S>,
@@ -137,6 +135,15 @@ where
             },
         }
     }
+}
+
+/// The order in which a flow gives out its outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The order in which they become ready.
+    Arrival,
+    /// In the order of the requests. An outcome that is ready early waits, and still counts as running.
+    Request,
 }
 
 #[cfg(test)]

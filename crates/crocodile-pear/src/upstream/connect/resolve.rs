@@ -6,7 +6,6 @@ mod ask;
 #[path = "resolve/ask_system.rs"]
 mod ask;
 mod follow;
-mod hosts;
 mod known;
 #[cfg(feature = "dns")]
 mod system;

@@ -21,7 +21,7 @@ use crate::upstream::connect::location::{Location, place_of};
 use crate::upstream::connect::origin::Origin;
 use crate::upstream::connect::pool::{Bounds, Pool};
 use crate::upstream::connect::resolve::Resolver;
-use crate::upstream::health::availability::{Availability, Rules};
+use crate::upstream::health::{Availability, Rules};
 use crate::upstream::program::{Program, Transport, Via};
 
 pub(crate) struct Server {

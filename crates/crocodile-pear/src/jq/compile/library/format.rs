@@ -4,8 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jaq_json::Val;
 
-use super::named::Named;
-use crate::jq::eval::code::Format;
+use crate::jq::eval::code::{Format, Named};
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};

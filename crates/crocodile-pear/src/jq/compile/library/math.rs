@@ -2,7 +2,7 @@
 
 use jaq_json::{Num, Val};
 
-use super::named::Named;
+use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::charge;
 use crate::jq::value::operators::{self, ItemR};

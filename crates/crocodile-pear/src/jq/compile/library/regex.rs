@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fancy_regex::{Captures, Regex, RegexBuilder};
 use jaq_json::Val;
 
-use super::named::Named;
+use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use jaq_json::{Num, Val};
 
-use super::named::Named;
+use crate::jq::eval::code::Named;
 use crate::jq::eval::paths;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
