@@ -33,7 +33,7 @@ pub struct Renewals {
     listeners: Vec<(String, Arc<Entry>)>,
     /// By the folder of each authority.
     authorities: HashMap<PathBuf, (AcmeAccount, Arc<Authority>)>,
-    running: HashMap<Key, Running>,
+    running: HashMap<AccountKey, Running>,
     /// Whether clients and authorities can connect: orders begin then.
     serving: watch::Receiver<bool>,
     /// There from the first order on.
@@ -41,7 +41,7 @@ pub struct Renewals {
 }
 
 /// The key of a certificate: the folder of its authority, and its name.
-type Key = (PathBuf, String);
+type AccountKey = (PathBuf, String);
 
 /// A certificate that is looked after.
 struct Running {
@@ -64,7 +64,7 @@ impl Renewals {
     /// After a reload of the configuration: what is still wanted goes on, what is new begins, the rest ends.
     pub fn reload(&mut self, gateway: &Gateway, sources: &Sources) {
         let before = std::mem::take(&mut self.running);
-        let mut before: HashMap<Key, Running> = before;
+        let mut before: HashMap<AccountKey, Running> = before;
         let mut folders = Vec::new();
         for (at, (written, entry)) in self.listeners.clone().into_iter().enumerate() {
             // Two listeners may be written alike, with port 0.
@@ -106,11 +106,11 @@ impl Renewals {
     /// The certificate for a name, looked after from now on.
     fn keep(
         &mut self,
-        key: Key,
+        key: AccountKey,
         acme: &Arc<Acme>,
         authority: &Arc<Authority>,
         gateway: &Gateway,
-        before: &mut HashMap<Key, Running>,
+        before: &mut HashMap<AccountKey, Running>,
     ) -> Arc<Acquired> {
         if let Some(running) = self.running.get(&key) {
             return running.acquired.clone();

@@ -47,7 +47,7 @@ impl Wanted {
 
 /// The account as it is kept.
 #[derive(Serialize, Deserialize)]
-struct Kept<C> {
+struct StoredAccount<C> {
     email: Option<String>,
     credentials: C,
 }
@@ -87,7 +87,7 @@ impl Authority {
         *known = None;
         // Another gateway may have made a new one already.
         let kept = self.store.read(ACCOUNT).unwrap_or_default();
-        let same = serde_json::from_slice::<Kept<serde_json::Value>>(&kept)
+        let same = serde_json::from_slice::<StoredAccount<serde_json::Value>>(&kept)
             .is_ok_and(|kept| kept.credentials.get("id").and_then(|id| id.as_str()) == Some(account.id()));
         if same {
             tracing::warn!(
@@ -98,7 +98,7 @@ impl Authority {
         }
     }
 
-    fn read(&self) -> Result<Option<Kept<AccountCredentials>>, Failure> {
+    fn read(&self) -> Result<Option<StoredAccount<AccountCredentials>>, Failure> {
         let bytes = match self.store.read(ACCOUNT) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -108,7 +108,7 @@ impl Authority {
         serde_json::from_slice(&bytes).map(Some).map_err(broken)
     }
 
-    async fn restore(&self, kept: Kept<AccountCredentials>) -> Result<Account, Failure> {
+    async fn restore(&self, kept: StoredAccount<AccountCredentials>) -> Result<Account, Failure> {
         let changed = kept.email != self.written.email;
         let account = Account::builder_with_http(self.transport()).from_credentials(kept.credentials).await?;
         if changed {
@@ -152,7 +152,7 @@ impl Authority {
             .map(|(id, secret)| ExternalAccountKey::new(id.clone(), &key(secret.expose()).unwrap_or_default()));
         let making = Account::builder_with_http(self.transport());
         let (account, credentials) = making.create(&account, self.written.directory.clone(), eab.as_ref()).await?;
-        self.keep(&Kept { email: self.written.email.clone(), credentials })?;
+        self.keep(&StoredAccount { email: self.written.email.clone(), credentials })?;
         tracing::info!(authority = self.name(), account = account.id(), "account created");
         Ok(account)
     }

@@ -20,8 +20,8 @@ use crate::runtime::threads::event_loop;
 pub struct Health {
     /// The URL to request: http://HOST:PORT/PATH, https://HOST:PORT/PATH, or `unix:/PATH` for `/health` at a Unix
     /// socket.
-    #[arg(default_value = "http://127.0.0.1:9090/health", value_parser = Asked::read)]
-    url: Asked,
+    #[arg(default_value = "http://127.0.0.1:9090/health", value_parser = HealthTarget::read)]
+    url: HealthTarget,
     /// Time limit for the answer, from 10ms to 5m.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = between(Duration::from_millis(10), minutes(5)))]
     timeout: Duration,
@@ -34,16 +34,16 @@ pub struct Health {
 
 /// A server, as written.
 #[derive(Clone, Debug)]
-enum Asked {
+enum HealthTarget {
     Url(Target),
     Unix(PathBuf),
 }
 
-impl Asked {
+impl HealthTarget {
     fn read(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix:") {
-            Some(path) => Ok(Asked::Unix(path.into())),
-            None => Target::read(text).map(Asked::Url),
+            Some(path) => Ok(HealthTarget::Unix(path.into())),
+            None => Target::read(text).map(HealthTarget::Url),
         }
     }
 }
@@ -64,12 +64,12 @@ impl Health {
     fn status(&self) -> Result<String, String> {
         let end = Instant::now() + self.timeout;
         match &self.url {
-            Asked::Unix(path) => {
+            HealthTarget::Unix(path) => {
                 let socket = UnixStream::connect(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 let socket = Limited { socket, end, limit: UnixStream::set_read_timeout };
                 ask(socket, "localhost", "/health").map_err(|error| format!("{}: {error}", path.display()))
             }
-            Asked::Url(target) => {
+            HealthTarget::Url(target) => {
                 let told = |error: io::Error| format!("{}: {error}", target.origin());
                 let socket = connect(target, end).map_err(told)?;
                 let mut socket = Limited { socket, end, limit: TcpStream::set_read_timeout };

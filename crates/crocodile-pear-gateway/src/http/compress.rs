@@ -36,7 +36,7 @@ pub use negotiate::{Choice, Coding, choose};
 
 /// The coding that a client would have.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedCoding {
     coding: Coding,
     /// Whether it takes nothing else.
     asked: bool,
@@ -71,7 +71,7 @@ impl Compressor {
         let length = told(response).or_else(|| response.body().length());
         let choice = self.offer(response, request, length);
         let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return None };
-        let wanted = Wanted { coding, asked: matches!(choice, Choice::Only(_)) };
+        let wanted = WantedCoding { coding, asked: matches!(choice, Choice::Only(_)) };
         let kept = kept.filter(|kept| kept.is_all_of(response.body()));
         if kept.is_some_and(|kept| take(response, kept, wanted)) {
             return None;
@@ -86,7 +86,7 @@ impl Compressor {
         None
     }
 
-    fn code_whole(&self, response: &mut Response<Body>, bytes: Bytes, wanted: Wanted, copy: Option<Making>) {
+    fn code_whole(&self, response: &mut Response<Body>, bytes: Bytes, wanted: WantedCoding, copy: Option<Making>) {
         let coded = match (bytes.len() as u64) < self.min_size.max(1) && !wanted.asked {
             true => None,
             false => Encoder::new(wanted.coding, &self.small).and_then(|mut encoder| encoder.whole(&bytes).ok()),
@@ -107,7 +107,7 @@ impl Compressor {
         response: &mut Response<Body>,
         body: Pulled,
         length: Option<u64>,
-        wanted: Wanted,
+        wanted: WantedCoding,
         copy: Option<Making>,
     ) {
         let held = Held::look(body, length, self.min_size).await;
@@ -182,7 +182,7 @@ impl Compressor {
 }
 
 /// Gives the copy in this coding, if there is one; the answer as it is, where that would not be smaller.
-fn take(response: &mut Response<Body>, kept: &Kept, wanted: Wanted) -> bool {
+fn take(response: &mut Response<Body>, kept: &Kept, wanted: WantedCoding) -> bool {
     match kept.copy(wanted.coding.word()) {
         Some(Copy::Made(body)) => {
             describe(response.headers_mut(), wanted.coding);

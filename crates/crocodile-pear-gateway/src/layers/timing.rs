@@ -159,9 +159,9 @@ fn timing(scope: &Scope, calls: bool) -> Option<HeaderValue> {
 }
 
 /// A phase of a call, if the call has it.
-type Part = fn(&CallRecord) -> Option<Duration>;
+type TimingPart = fn(&CallRecord) -> Option<Duration>;
 
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, TimingPart); 5] = [
     ("wait", |call| Some(call.connected?.saturating_sub(call.began))),
     ("dns", |call| Some(call.opening.as_ref()?.dns)),
     ("connect", |call| Some(call.opening.as_ref()?.connect)),

@@ -63,7 +63,7 @@ impl Spec for Validate {
         let mut parts = Vec::new();
         for (name, schema) in PARTS.into_iter().zip([&self.query, &self.path, &self.headers]) {
             if let Some(schema) = schema {
-                parts.extend(schema.compile(cx).map(|rules| Part { name, types: types(schema), rules }));
+                parts.extend(schema.compile(cx).map(|rules| NamedPart { name, types: types(schema), rules }));
             }
         }
         let body = self.body.as_ref().and_then(|schema| schema.compile(cx));
@@ -94,12 +94,12 @@ pub struct Validation {
 }
 
 struct Schemas {
-    parts: Vec<Part>,
+    parts: Vec<NamedPart>,
     body: Option<Rules>,
 }
 
 /// A part of the request that maps names to texts.
-struct Part {
+struct NamedPart {
     name: &'static str,
     types: Json,
     rules: Rules,
@@ -140,7 +140,7 @@ fn list(violations: Vec<rules::Violation>, part: &'static str, told: &mut Vec<Js
     }
 }
 
-impl Part {
+impl NamedPart {
     /// Converts the texts to the types in the schema, where that is possible.
     fn typed(&self, scope: &Scope) -> Json {
         let mut value: Json = serde_json::from_str(&scope.variable(self.name, &None).to_string()).unwrap_or_default();

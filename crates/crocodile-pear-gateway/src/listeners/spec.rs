@@ -159,7 +159,7 @@ impl ListenSpec {
         // A wrong address is told where it stands.
         let port = secured.and_then(|listener| address::read(&listener.address, &mut Problems::default()));
         let redirect = Redirect::new(port.and_then(|address| address.port()).unwrap_or(HTTPS));
-        let shared = Shared { redirect, trust, ways: self.ways(), challenges: Arc::default() };
+        let shared = CommonSettings { redirect, trust, ways: self.ways(), challenges: Arc::default() };
         // All are read before one that failed ends it, so that every problem is found.
         let read: Vec<_> = self.0.iter().map(|listener| listener.compile(&shared, files, problems)).collect();
         let listening: Vec<Listening> = read.into_iter().collect::<Option<_>>()?;
@@ -216,7 +216,7 @@ impl ListenSpec {
 }
 
 /// The settings that the listeners have in common.
-struct Shared<'a> {
+struct CommonSettings<'a> {
     redirect: Redirect,
     trust: &'a Trust,
     ways: Ways,
@@ -266,7 +266,7 @@ impl ListenerSpec {
         }
     }
 
-    fn compile(&self, shared: &Shared<'_>, files: Files<'_>, problems: &mut Problems) -> Option<Listening> {
+    fn compile(&self, shared: &CommonSettings<'_>, files: Files<'_>, problems: &mut Problems) -> Option<Listening> {
         let address = address::read(&self.address, problems);
         let tls = self.tls.as_ref().map(|tls| tls.compile(self.address.span, files, problems));
         let acme = self.tls.as_ref().and_then(|tls| tls.acme.as_ref());

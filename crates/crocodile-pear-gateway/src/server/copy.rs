@@ -96,12 +96,12 @@ enum Side {
 /// A direction. It buffers only what the other side cannot take at once.
 pub struct Way {
     unsent: Bytes,
-    state: State,
+    state: CopyState,
     pub bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum CopyState {
     Open,
     /// The source has ended.
     Ended,
@@ -114,7 +114,7 @@ enum State {
 impl Way {
     /// A direction that first sends these bytes.
     pub fn new(first: Bytes) -> Self {
-        Way { unsent: first, state: State::Open, bytes: 0 }
+        Way { unsent: first, state: CopyState::Open, bytes: 0 }
     }
 
     /// Copies what is available; ready when nothing more will be copied.
@@ -125,18 +125,18 @@ impl Way {
     {
         loop {
             match self.state {
-                State::Shut => return Poll::Ready(Ok(())),
-                State::Refused => return Poll::Ready(Err(Side::To)),
-                State::Open | State::Ended => {}
+                CopyState::Shut => return Poll::Ready(Ok(())),
+                CopyState::Refused => return Poll::Ready(Err(Side::To)),
+                CopyState::Open | CopyState::Ended => {}
             }
             match ready!(self.poll_send(to, cx)) {
-                Ok(()) if self.state == State::Open => {}
+                Ok(()) if self.state == CopyState::Open => {}
                 Ok(()) => {
-                    self.state = State::Shut;
+                    self.state = CopyState::Shut;
                     continue;
                 }
                 Err(_) => {
-                    self.state = State::Refused;
+                    self.state = CopyState::Refused;
                     continue;
                 }
             }
@@ -150,7 +150,7 @@ impl Way {
                 Poll::Ready(Err(_)) => return Poll::Ready(Err(Side::From)),
                 Poll::Pending => {
                     if ready!(Pin::new(&mut *to).poll_flush(cx)).is_err() {
-                        self.state = State::Refused;
+                        self.state = CopyState::Refused;
                         continue;
                     }
                     return Poll::Pending;
@@ -169,7 +169,7 @@ impl Way {
         // Dropped even if it is empty: it may refer to a large buffer.
         self.unsent = Bytes::new();
         match self.state {
-            State::Ended => Pin::new(to).poll_shutdown(cx),
+            CopyState::Ended => Pin::new(to).poll_shutdown(cx),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -177,12 +177,12 @@ impl Way {
     /// Writes what was read, and buffers what is not accepted at once.
     fn pass<W: AsyncWrite + Unpin + ?Sized>(&mut self, bytes: &[u8], to: &mut W, cx: &mut Context<'_>) {
         if bytes.is_empty() {
-            self.state = State::Ended;
+            self.state = CopyState::Ended;
             return;
         }
         let written = match Pin::new(to).poll_write(cx, bytes) {
             Poll::Ready(Ok(written)) => written,
-            Poll::Ready(Err(_)) => return self.state = State::Refused,
+            Poll::Ready(Err(_)) => return self.state = CopyState::Refused,
             Poll::Pending => 0,
         };
         self.bytes += written as u64;

@@ -252,7 +252,7 @@ impl<H: Handler> Gate<H> {
             };
             let Some(HandshakedConnection { io, protocol, secured }) = opened else { return };
             let connection = Arc::new(Connection { secured, ..Connection::new(peer, entry) });
-            let _open = Open::new(&core);
+            let _open = CountedConnection::new(&core);
             match protocol {
                 Protocol::Http1 => http1::serve(io, connection, core.clone(), &idle).await,
                 // Boxed: its size would be added to the future of every HTTP/1.1 connection.
@@ -272,16 +272,16 @@ impl<H: Handler> Gate<H> {
 }
 
 /// Counts a connection as open until it is dropped.
-struct Open<H: Handler>(Arc<Core<H>>);
+struct CountedConnection<H: Handler>(Arc<Core<H>>);
 
-impl<H: Handler> Open<H> {
+impl<H: Handler> CountedConnection<H> {
     fn new(core: &Arc<Core<H>>) -> Self {
         core.handler.connection_opened();
-        Open(core.clone())
+        CountedConnection(core.clone())
     }
 }
 
-impl<H: Handler> Drop for Open<H> {
+impl<H: Handler> Drop for CountedConnection<H> {
     fn drop(&mut self) {
         self.0.handler.connection_closed();
     }

@@ -14,7 +14,7 @@ use crate::telemetry::metrics::SharedCounters;
 /// The state about the shared store.
 pub struct Ledger {
     pub id: u64,
-    state: Mutex<State>,
+    state: Mutex<PurgeLogState>,
     pending: Mutex<VecDeque<(Purge, PurgeMode)>>,
     /// Told when there is a purge to send.
     pub work: Notify,
@@ -23,7 +23,7 @@ pub struct Ledger {
 }
 
 #[derive(Default)]
-struct State {
+struct PurgeLogState {
     /// The latest that the store has said.
     known: Stamp,
     heard: Heard,
@@ -64,7 +64,7 @@ pub fn number() -> u64 {
 }
 
 impl Ledger {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PurgeLogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

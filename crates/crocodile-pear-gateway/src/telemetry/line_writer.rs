@@ -29,7 +29,7 @@ const OVER: usize = usize::MAX;
 /// All that lines are written to. It outlives a reload, so that no line is lost by one.
 #[derive(Default)]
 pub struct Journals {
-    open: Mutex<Vec<(Destination, Weak<Shared>)>>,
+    open: Mutex<Vec<(Destination, Weak<JournalState>)>>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -40,7 +40,7 @@ impl Journals {
         open.retain(|(_, shared)| shared.strong_count() > 0);
         let mut known = open.iter().filter(|(known, _)| known == to).filter_map(|(_, shared)| shared.upgrade());
         let shared = known.find(|shared| shared.take_up()).unwrap_or_else(|| {
-            let shared = Arc::new(Shared::new(to.clone(), self.dropped.clone()));
+            let shared = Arc::new(JournalState::new(to.clone(), self.dropped.clone()));
             open.push((to.clone(), Arc::downgrade(&shared)));
             shared
         });
@@ -49,7 +49,7 @@ impl Journals {
 
     /// Begins to write to all that are open.
     pub fn begin(&self) {
-        self.each(Shared::begin);
+        self.each(JournalState::begin);
     }
 
     /// Opens files again: somebody has moved them.
@@ -77,19 +77,19 @@ impl Journals {
         weight
     }
 
-    fn each(&self, mut act: impl FnMut(&Arc<Shared>)) {
+    fn each(&self, mut act: impl FnMut(&Arc<JournalState>)) {
         // Copied, so that nobody waits for the lock while one is flushed.
         let open: Vec<_> = self.open().iter().filter_map(|(_, shared)| shared.upgrade()).collect();
         open.iter().for_each(&mut act);
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<(Destination, Weak<Shared>)>> {
+    fn open(&self) -> MutexGuard<'_, Vec<(Destination, Weak<JournalState>)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Where the lines of one configuration go. When the last one for a destination is dropped, what is left is written and its thread ends.
-pub struct Journal(Arc<Shared>);
+pub struct Journal(Arc<JournalState>);
 
 impl Journal {
     /// Adds a line, which ends with a line feed. It never waits: a line that does not fit is dropped, and counted.
@@ -129,7 +129,7 @@ impl Buffer {
 }
 
 /// The state that a writer and its thread share.
-struct Shared {
+struct JournalState {
     to: Destination,
     buffers: Vec<Buffer>,
     thread: OnceLock<Thread>,
@@ -149,9 +149,9 @@ struct Shared {
     flushed: Condvar,
 }
 
-impl Shared {
+impl JournalState {
     fn new(to: Destination, dropped: Arc<AtomicU64>) -> Self {
-        Shared {
+        JournalState {
             to,
             buffers: (0..THREADS).map(|_| Buffer::default()).collect(),
             thread: OnceLock::new(),

@@ -30,7 +30,7 @@ use shared_tier::Tier;
 
 /// The entries of all caches of a process.
 pub struct Store {
-    shards: Box<[Part]>,
+    shards: Box<[StoreShard]>,
     /// The bytes of all entries and of what finds them.
     used: AtomicUsize,
     /// Counts insertions.
@@ -60,7 +60,7 @@ pub(super) struct Room {
 
 /// A shard on a cache line of its own.
 #[repr(align(128))]
-struct Part {
+struct StoreShard {
     shard: Mutex<Shard>,
     /// When who leaves next came.
     oldest: AtomicU64,
@@ -119,7 +119,7 @@ const STRIDE: usize = 256;
 impl Store {
     /// An empty store for so many bytes.
     pub fn new(bytes: usize) -> Self {
-        let part = || Part {
+        let part = || StoreShard {
             shard: Mutex::default(),
             oldest: AtomicU64::new(u64::MAX),
             hits: AtomicU64::default(),
@@ -164,7 +164,7 @@ impl Store {
         found
     }
 
-    fn search(&self, part: &Part, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<FoundEntry> {
+    fn search(&self, part: &StoreShard, key: &Key, matches: impl Fn(&Entry) -> bool) -> Option<FoundEntry> {
         let mut shard = part.lock();
         let at = shard.find(key, matches)?;
         let number = self.purges.number();
@@ -241,7 +241,7 @@ impl Store {
     }
 
     /// Puts it into its shard, for which there is room. Gives it back if it was purged meanwhile, or the room does not do.
-    fn put(&self, part: &Part, mut held: Box<Held>, step: usize) -> Result<(), Box<Held>> {
+    fn put(&self, part: &StoreShard, mut held: Box<Held>, step: usize) -> Result<(), Box<Held>> {
         let cost = held.cost;
         let mut shard = part.lock();
         // In the lock, so that a sweep sees either the entry or its purge.
@@ -420,7 +420,7 @@ impl Store {
     /// The current counters.
     pub fn counters(&self) -> Counters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let sum = |of: fn(&Part) -> &AtomicU64| self.shards.iter().map(|part| load(of(part))).sum();
+        let sum = |of: fn(&StoreShard) -> &AtomicU64| self.shards.iter().map(|part| load(of(part))).sum();
         Counters {
             entries: self.shards.iter().map(|part| part.lock().len() as u64).sum(),
             bytes: self.used.load(Ordering::Relaxed) as u64,
@@ -436,7 +436,7 @@ impl Store {
         }
     }
 
-    fn part(&self, key: &Key) -> &Part {
+    fn part(&self, key: &Key) -> &StoreShard {
         // The low bits find the slot within the shard.
         &self.shards[(key.hash() >> 48) as usize % self.shards.len()]
     }
@@ -468,7 +468,7 @@ impl Store {
         (0..self.shards.len()).any(|next| self.evict_from(&self.shards[(at + next) % self.shards.len()]))
     }
 
-    fn evict_from(&self, part: &Part) -> bool {
+    fn evict_from(&self, part: &StoreShard) -> bool {
         let mut shard = part.lock();
         let gone = shard.evict(self.clock.load(Ordering::Relaxed));
         part.oldest.store(shard.oldest(), Ordering::Relaxed);
@@ -480,7 +480,7 @@ impl Store {
     }
 
     /// Takes an entry out; to be dropped without the lock.
-    fn take(&self, part: &Part, shard: &mut Shard, at: u32) -> Option<Box<Held>> {
+    fn take(&self, part: &StoreShard, shard: &mut Shard, at: u32) -> Option<Box<Held>> {
         let gone = shard.remove(at)?;
         part.oldest.store(shard.oldest(), Ordering::Relaxed);
         self.release(gone.cost);
@@ -585,7 +585,7 @@ impl Drop for Room {
     }
 }
 
-impl Part {
+impl StoreShard {
     fn lock(&self) -> MutexGuard<'_, Shard> {
         self.shard.lock().unwrap_or_else(PoisonError::into_inner)
     }

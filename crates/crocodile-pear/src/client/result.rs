@@ -12,8 +12,8 @@ use crate::error::{Error, Kind};
 /// The `Err` that it returned, or why its value cannot be JSON.
 pub fn write<T: Serialize + ?Sized>(output: &T) -> Result<Vec<u8>, Error> {
     match output.serialize(Probe) {
-        Err(Found::Plain) | Ok(Found::Plain) => json(output),
-        Ok(Found::Value(made)) | Err(Found::Value(made)) => made,
+        Err(Outermost::Plain) | Ok(Outermost::Plain) => json(output),
+        Ok(Outermost::Value(made)) | Err(Outermost::Value(made)) => made,
     }
 }
 
@@ -25,24 +25,24 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
 
 /// The kind of the outermost value.
 #[derive(Debug)]
-enum Found {
+enum Outermost {
     /// No `Result`.
     Plain,
     /// The value of a `Result`, or its error.
     Value(Result<Vec<u8>, Error>),
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Outermost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the outermost value")
     }
 }
 
-impl std::error::Error for Found {}
+impl std::error::Error for Outermost {}
 
-impl ser::Error for Found {
+impl ser::Error for Outermost {
     fn custom<T: fmt::Display>(_: T) -> Self {
-        Found::Plain
+        Outermost::Plain
     }
 }
 
@@ -51,22 +51,22 @@ struct Probe;
 
 macro_rules! plain {
     ($($method:ident($($argument:ty),*) -> $made:ty;)*) => {
-        $(fn $method(self, $(_: $argument),*) -> Result<$made, Found> {
-            Err(Found::Plain)
+        $(fn $method(self, $(_: $argument),*) -> Result<$made, Outermost> {
+            Err(Outermost::Plain)
         })*
     };
 }
 
 impl Serializer for Probe {
-    type Ok = Found;
-    type Error = Found;
-    type SerializeSeq = Impossible<Found, Found>;
-    type SerializeTuple = Impossible<Found, Found>;
-    type SerializeTupleStruct = Impossible<Found, Found>;
-    type SerializeTupleVariant = Impossible<Found, Found>;
-    type SerializeMap = Impossible<Found, Found>;
-    type SerializeStruct = Impossible<Found, Found>;
-    type SerializeStructVariant = Impossible<Found, Found>;
+    type Ok = Outermost;
+    type Error = Outermost;
+    type SerializeSeq = Impossible<Outermost, Outermost>;
+    type SerializeTuple = Impossible<Outermost, Outermost>;
+    type SerializeTupleStruct = Impossible<Outermost, Outermost>;
+    type SerializeTupleVariant = Impossible<Outermost, Outermost>;
+    type SerializeMap = Impossible<Outermost, Outermost>;
+    type SerializeStruct = Impossible<Outermost, Outermost>;
+    type SerializeStructVariant = Impossible<Outermost, Outermost>;
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
@@ -74,44 +74,44 @@ impl Serializer for Probe {
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Result<Found, Found> {
+    ) -> Result<Outermost, Outermost> {
         Ok(match (name, variant) {
-            ("Result", "Ok") => Found::Value(json(value)),
-            ("Result", "Err") => Found::Value(Err(match json(value) {
+            ("Result", "Ok") => Outermost::Value(json(value)),
+            ("Result", "Err") => Outermost::Value(Err(match json(value) {
                 Ok(reason) => Error::of_program(String::from_utf8_lossy(&reason).into_owned()),
                 Err(error) => error,
             })),
-            _ => Found::Plain,
+            _ => Outermost::Plain,
         })
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Result<Found, Found> {
-        Ok(Found::Plain)
+    fn serialize_some<T: Serialize + ?Sized>(self, _: &T) -> Result<Outermost, Outermost> {
+        Ok(Outermost::Plain)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, _: &T) -> Result<Found, Found> {
-        Ok(Found::Plain)
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, _: &T) -> Result<Outermost, Outermost> {
+        Ok(Outermost::Plain)
     }
 
     plain! {
-        serialize_bool(bool) -> Found;
-        serialize_i8(i8) -> Found;
-        serialize_i16(i16) -> Found;
-        serialize_i32(i32) -> Found;
-        serialize_i64(i64) -> Found;
-        serialize_u8(u8) -> Found;
-        serialize_u16(u16) -> Found;
-        serialize_u32(u32) -> Found;
-        serialize_u64(u64) -> Found;
-        serialize_f32(f32) -> Found;
-        serialize_f64(f64) -> Found;
-        serialize_char(char) -> Found;
-        serialize_str(&str) -> Found;
-        serialize_bytes(&[u8]) -> Found;
-        serialize_none() -> Found;
-        serialize_unit() -> Found;
-        serialize_unit_struct(&'static str) -> Found;
-        serialize_unit_variant(&'static str, u32, &'static str) -> Found;
+        serialize_bool(bool) -> Outermost;
+        serialize_i8(i8) -> Outermost;
+        serialize_i16(i16) -> Outermost;
+        serialize_i32(i32) -> Outermost;
+        serialize_i64(i64) -> Outermost;
+        serialize_u8(u8) -> Outermost;
+        serialize_u16(u16) -> Outermost;
+        serialize_u32(u32) -> Outermost;
+        serialize_u64(u64) -> Outermost;
+        serialize_f32(f32) -> Outermost;
+        serialize_f64(f64) -> Outermost;
+        serialize_char(char) -> Outermost;
+        serialize_str(&str) -> Outermost;
+        serialize_bytes(&[u8]) -> Outermost;
+        serialize_none() -> Outermost;
+        serialize_unit() -> Outermost;
+        serialize_unit_struct(&'static str) -> Outermost;
+        serialize_unit_variant(&'static str, u32, &'static str) -> Outermost;
         serialize_seq(Option<usize>) -> Self::SerializeSeq;
         serialize_tuple(usize) -> Self::SerializeTuple;
         serialize_tuple_struct(&'static str, usize) -> Self::SerializeTupleStruct;

@@ -44,7 +44,7 @@ struct Reader<'a> {
     environment: &'a Environment<'a>,
     problems: &'a mut Problems,
     /// The maps and lists that have begun and not ended, outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     /// The nodes with anchors, and their weight.
     anchors: HashMap<usize, (Node, usize)>,
     aliased: usize,
@@ -52,7 +52,7 @@ struct Reader<'a> {
 }
 
 /// A map or list that has begun.
-struct Open {
+struct OpenNode {
     span: Span,
     anchor: usize,
     items: Items,
@@ -60,11 +60,11 @@ struct Open {
 
 enum Items {
     List(Vec<Node>),
-    Map { entries: Vec<(Located<String>, Node)>, seen: HashMap<String, u32>, key: Key, merged: Vec<Node> },
+    Map { entries: Vec<(Located<String>, Node)>, seen: HashMap<String, u32>, key: PendingKey, merged: Vec<Node> },
 }
 
 /// The next event that a map waits for.
-enum Key {
+enum PendingKey {
     Wanted,
     /// The value of this key.
     Read(Located<String>),
@@ -121,8 +121,12 @@ impl Reader<'_> {
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse(tag.as_deref(), range);
-                let map =
-                    Items::Map { entries: Vec::new(), seen: HashMap::new(), key: Key::Wanted, merged: Vec::new() };
+                let map = Items::Map {
+                    entries: Vec::new(),
+                    seen: HashMap::new(),
+                    key: PendingKey::Wanted,
+                    merged: Vec::new(),
+                };
                 self.begin(map, anchor, range)
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
@@ -157,12 +161,12 @@ impl Reader<'_> {
             self.problems.error::<()>(span, message, "");
             return Err(Stop);
         }
-        self.open.push(Open { span, anchor, items });
+        self.open.push(OpenNode { span, anchor, items });
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), Stop> {
-        let Some(Open { span, anchor, items }) = self.open.pop() else { return Ok(()) };
+        let Some(OpenNode { span, anchor, items }) = self.open.pop() else { return Ok(()) };
         let kind = match items {
             Items::List(items) => NodeKind::List(items),
             Items::Map { mut entries, seen, merged, .. } => {
@@ -220,11 +224,11 @@ impl Reader<'_> {
         };
         match &mut open.items {
             Items::List(items) => items.push(node),
-            Items::Map { entries, seen, key, merged } => match mem::replace(key, Key::Wanted) {
-                Key::Wanted => *key = read_key(&node, seen, self.problems),
-                Key::Read(name) => entries.push((name, node)),
-                Key::Merge => merged.push(node),
-                Key::Refused => {}
+            Items::Map { entries, seen, key, merged } => match mem::replace(key, PendingKey::Wanted) {
+                PendingKey::Wanted => *key = read_key(&node, seen, self.problems),
+                PendingKey::Read(name) => entries.push((name, node)),
+                PendingKey::Merge => merged.push(node),
+                PendingKey::Refused => {}
             },
         }
         Ok(())
@@ -247,7 +251,7 @@ impl Reader<'_> {
             false => None,
         };
         let mut text = Located { value: text, span, runs };
-        let key = matches!(self.open.last(), Some(Open { items: Items::Map { key: Key::Wanted, .. }, .. }));
+        let key = matches!(self.open.last(), Some(OpenNode { items: Items::Map { key: PendingKey::Wanted, .. }, .. }));
         if !key {
             text = variable::fill(text, self.environment, self.problems);
         }
@@ -270,21 +274,21 @@ impl Reader<'_> {
 }
 
 /// The meaning of a node as the key of a map.
-fn read_key(node: &Node, seen: &mut HashMap<String, u32>, problems: &mut Problems) -> Key {
+fn read_key(node: &Node, seen: &mut HashMap<String, u32>, problems: &mut Problems) -> PendingKey {
     let Some(key) = node.as_text() else {
         problems.error::<()>(node.span, format!("found {}, wanted a key", node.found()), "write a word before the `:`");
-        return Key::Refused;
+        return PendingKey::Refused;
     };
     if node.as_plain() == Some("<<") {
-        return Key::Merge;
+        return PendingKey::Merge;
     }
     if let Some(line) = seen.get(&key.value) {
         let message = format!("`{key}` is written twice in this map");
         problems.error::<()>(node.span, message, format!("the first is in line {line}; leave out one"));
-        return Key::Refused;
+        return PendingKey::Refused;
     }
     seen.insert(key.value.clone(), key.span.line);
-    Key::Read(key)
+    PendingKey::Read(key)
 }
 
 /// Nodes and bytes of text.

@@ -10,10 +10,10 @@ const DAY: i64 = 86_400 * MICROS;
 /// Days from 1970 to 2000-01-01, where PostgreSQL begins to count.
 const EPOCH: i64 = 10_957;
 
-type Written = Result<(), Garbled>;
+type WriteResult = Result<(), Garbled>;
 
 /// A date by its days since 2000.
-pub(super) fn date(days: i32, out: &mut Vec<u8>) -> Written {
+pub(super) fn date(days: i32, out: &mut Vec<u8>) -> WriteResult {
     match days {
         i32::MAX => out.extend_from_slice(b"infinity"),
         i32::MIN => out.extend_from_slice(b"-infinity"),
@@ -26,7 +26,7 @@ pub(super) fn date(days: i32, out: &mut Vec<u8>) -> Written {
 }
 
 /// A moment by its microseconds since 2000.
-pub(super) fn timestamp(micros: i64, zone: &str, out: &mut Vec<u8>) -> Written {
+pub(super) fn timestamp(micros: i64, zone: &str, out: &mut Vec<u8>) -> WriteResult {
     match micros {
         i64::MAX => out.extend_from_slice(b"infinity"),
         i64::MIN => out.extend_from_slice(b"-infinity"),
@@ -42,7 +42,7 @@ pub(super) fn timestamp(micros: i64, zone: &str, out: &mut Vec<u8>) -> Written {
 }
 
 /// A time of the day by its microseconds.
-pub(super) fn time(micros: i64, out: &mut Vec<u8>) -> Written {
+pub(super) fn time(micros: i64, out: &mut Vec<u8>) -> WriteResult {
     // Up to 24:00:00.
     if !(0..=DAY).contains(&micros) {
         return Err(Garbled);
@@ -52,7 +52,7 @@ pub(super) fn time(micros: i64, out: &mut Vec<u8>) -> Written {
 }
 
 /// The same with the seconds west of Greenwich.
-pub(super) fn time_with_zone(bytes: [u8; 12], out: &mut Vec<u8>) -> Written {
+pub(super) fn time_with_zone(bytes: [u8; 12], out: &mut Vec<u8>) -> WriteResult {
     let [a, b, c, d, e, f, g, h, zone @ ..] = bytes;
     time(i64::from_be_bytes([a, b, c, d, e, f, g, h]), out)?;
     let east = -i64::from(i32::from_be_bytes(zone));
@@ -66,7 +66,7 @@ pub(super) fn time_with_zone(bytes: [u8; 12], out: &mut Vec<u8>) -> Written {
 }
 
 /// A length of time: microseconds, days and months, each with its sign. As PostgreSQL writes it for `iso_8601`.
-pub(super) fn interval(bytes: [u8; 16], out: &mut Vec<u8>) -> Written {
+pub(super) fn interval(bytes: [u8; 16], out: &mut Vec<u8>) -> WriteResult {
     let [a, b, c, d, e, f, g, h, i, j, k, l, months @ ..] = bytes;
     let micros = i64::from_be_bytes([a, b, c, d, e, f, g, h]);
     let (days, months) = (i32::from_be_bytes([i, j, k, l]), i32::from_be_bytes(months));
@@ -133,7 +133,7 @@ pub(super) struct Garbled;
 mod tests {
     use super::*;
 
-    fn text(write: impl FnOnce(&mut Vec<u8>) -> Written) -> String {
+    fn text(write: impl FnOnce(&mut Vec<u8>) -> WriteResult) -> String {
         let mut out = Vec::new();
         write(&mut out).expect("sound");
         String::from_utf8(out).expect("ASCII")

@@ -34,10 +34,10 @@ pub(super) struct Lines([Arc<Core>; THREADS]);
 
 /// Locked by its own core only, where each core has a thread.
 #[derive(Default)]
-struct Core(Mutex<Shared>);
+struct Core(Mutex<CoreLines>);
 
 #[derive(Default)]
-struct Shared {
+struct CoreLines {
     lines: Vec<Arc<Line>>,
     /// Reads that find no room. They wait for a connection too, and take what comes first.
     waiting: VecDeque<Waiter>,
@@ -153,12 +153,12 @@ impl Core {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, CoreLines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl CoreLines {
     /// Whether a line knows the statement, and what comes if there is a place on one.
     fn enqueue(&mut self, query: &Arc<Query>) -> (bool, oneshot::Receiver<Seat>) {
         let known = self.lines.iter().any(|line| line.knows(query));

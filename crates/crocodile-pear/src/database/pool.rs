@@ -52,7 +52,7 @@ pub(super) struct Pool {
     pub(super) shown: Arc<str>,
     bounds: Bounds,
     access: Access,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// How many wait, and how many of these cannot share a connection: read without the lock.
     waiting: AtomicUsize,
     waiting_alone: AtomicUsize,
@@ -69,7 +69,7 @@ pub(super) struct Pool {
 }
 
 /// Guarded by a lock, held for some nanoseconds.
-struct State {
+struct PoolState {
     /// Idle connections, by the core that opened them; the last used is used next.
     idle: [Vec<Link>; THREADS],
     /// How many connections each core has, with those that it opens.
@@ -137,7 +137,7 @@ pub(super) struct Lease {
 
 impl Pool {
     pub(super) fn new(name: Arc<str>, address: Address, bounds: Bounds, access: Access) -> Self {
-        let state = State {
+        let state = PoolState {
             idle: [const { Vec::new() }; THREADS],
             owned: [0; THREADS],
             live: 0,
@@ -483,7 +483,7 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -515,7 +515,7 @@ enum FoundConnection {
     Nothing,
 }
 
-impl State {
+impl PoolState {
     /// Finds a connection of this core's own, room for another, or a connection of another core.
     fn find(&mut self, core: usize, most: usize) -> FoundConnection {
         if let Some(link) = self.wake(core) {

@@ -32,7 +32,7 @@ struct Verdict {
     pooled: bool,
 }
 
-type Found = Result<Verdict, String>;
+type VerifyResult = Result<Verdict, String>;
 
 impl Database {
     /// Has the database look at the statements, and notes what it cannot run.
@@ -109,7 +109,7 @@ enum Standing {
 const MISSING: [&str; 6] = ["42P01", "42703", "42883", "42704", "3F000", "42501"];
 
 /// On a thread of its own: a configuration may be compiled on a thread that must not block.
-fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<Found>> {
+fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<VerifyResult>> {
     let address = server.pool.address.clone();
     let ask = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -132,7 +132,7 @@ fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<
     thread::Builder::new().name("databases".into()).spawn(ask)
 }
 
-fn answer(asked: std::io::Result<JoinHandle<Found>>) -> Found {
+fn answer(asked: std::io::Result<JoinHandle<VerifyResult>>) -> VerifyResult {
     let asked = asked.map_err(|error| error.to_string())?;
     asked.join().unwrap_or_else(|_| Err("the check broke its thread".to_owned()))
 }

@@ -8,7 +8,7 @@ use crate::json::value::{self, Shape, Value};
 use crate::json::{DEPTH, Raw, to_bytes, write_string};
 
 /// An open list or map.
-struct Open {
+struct OpenContainer {
     /// How many values are still to come, including keys.
     left: u64,
     map: bool,
@@ -23,7 +23,7 @@ struct Open {
 pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     let mut rest = bytes;
     let mut out = Vec::with_capacity(bytes.len() * 2);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenContainer> = Vec::new();
     loop {
         let key = match open.last_mut() {
             None => false,
@@ -59,7 +59,7 @@ pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
 }
 
 /// Reads one value, or the head of a list or map.
-fn value(rest: &mut &[u8], key: bool, out: &mut Vec<u8>) -> Result<Option<Open>, Error> {
+fn value(rest: &mut &[u8], key: bool, out: &mut Vec<u8>) -> Result<Option<OpenContainer>, Error> {
     let head = take(rest, 1)?[0];
     if key && !matches!(head, 0xa0..=0xbf | 0xd9..=0xdb) {
         return Err(refuse("a key is not a string"));
@@ -101,9 +101,9 @@ fn value(rest: &mut &[u8], key: bool, out: &mut Vec<u8>) -> Result<Option<Open>,
     Ok(None)
 }
 
-fn begin(count: u64, map: bool, out: &mut Vec<u8>) -> Open {
+fn begin(count: u64, map: bool, out: &mut Vec<u8>) -> OpenContainer {
     out.push(if map { b'{' } else { b'[' });
-    Open { left: if map { 2 * count } else { count }, map, empty: true }
+    OpenContainer { left: if map { 2 * count } else { count }, map, empty: true }
 }
 
 fn text(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {

@@ -168,7 +168,7 @@ fn is_number(text: &str) -> bool {
 /// and no other field, is written as that event: a text line by line, other data as JSON. Any other value is written as
 /// data.
 pub fn write(item: &[u8], out: &mut Vec<u8>) {
-    match Fields::of(item) {
+    match EventFields::of(item) {
         Some(fields) => fields.write(out),
         None => {
             out.extend_from_slice(b"data: ");
@@ -181,16 +181,16 @@ pub fn write(item: &[u8], out: &mut Vec<u8>) {
 
 /// The fields of an object that represents an event.
 #[derive(Default)]
-struct Fields<'a> {
+struct EventFields<'a> {
     event: Option<Cow<'a, [u8]>>,
     id: Option<Cow<'a, [u8]>>,
     retry: Option<&'a [u8]>,
     data: Option<&'a [u8]>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> EventFields<'a> {
     fn of(item: &'a [u8]) -> Option<Self> {
-        let (mut fields, mut named) = (Fields::default(), false);
+        let (mut fields, mut named) = (EventFields::default(), false);
         for (key, value) in walk::Entries::of(item.trim_ascii())? {
             match () {
                 () if walk::is(key, "data") => fields.data = Some(value),

@@ -56,14 +56,14 @@ type Reason = std::borrow::Cow<'static, str>;
 struct Reader {
     out: Vec<u8>,
     documents: usize,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     /// The range and the depth of the JSON of each anchor.
     anchors: HashMap<usize, (Range<usize>, usize)>,
     aliased: usize,
 }
 
 /// An open list or map.
-struct Open {
+struct OpenCollection {
     start: usize,
     anchor: usize,
     empty: bool,
@@ -133,7 +133,7 @@ impl Reader {
         }
         let start = self.out.len();
         self.out.push(if keys.is_some() { b'{' } else { b'[' });
-        self.open.push(Open { start, anchor, empty: true, keys, depth: 0 });
+        self.open.push(OpenCollection { start, anchor, empty: true, keys, depth: 0 });
         Ok(())
     }
 

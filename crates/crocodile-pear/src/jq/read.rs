@@ -7,17 +7,17 @@ use super::syntax::read_fields;
 /// The parts of these variables that a term reads, each once. A field is named only where the text names it; a variable of the same name
 /// that the term binds itself counts, too.
 pub fn reads(term: &Term<'_>, variables: &[String]) -> Vec<Read> {
-    let mut found = Found { variables, reads: Vec::new() };
+    let mut found = FoundReads { variables, reads: Vec::new() };
     found.term(term);
     found.reads
 }
 
-struct Found<'v> {
+struct FoundReads<'v> {
     variables: &'v [String],
     reads: Vec<Read>,
 }
 
-impl Found<'_> {
+impl FoundReads<'_> {
     fn add(&mut self, name: &str, field: Option<String>) {
         let name = name.trim_start_matches('$');
         let read = Read { variable: name.to_owned(), field };

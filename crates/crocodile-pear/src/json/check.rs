@@ -10,7 +10,7 @@ use crate::error::{Error, Kind};
 /// allows them.
 #[derive(Clone, Debug)]
 pub struct Checker {
-    state: State,
+    state: CheckState,
     /// A bit for each open list (0) or object (1), the innermost in the lowest bit. As wide as `DEPTH`.
     open: u128,
     depth: usize,
@@ -21,7 +21,7 @@ pub struct Checker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CheckState {
     /// A value must come.
     Value,
     /// A value or `]`.
@@ -76,7 +76,7 @@ impl Checker {
     /// A checker before the first byte.
     pub fn new() -> Self {
         const { assert!(DEPTH <= u128::BITS as usize) };
-        Checker { state: State::Value, open: 0, depth: 0, key: false, before: 0 }
+        Checker { state: CheckState::Value, open: 0, depth: 0, key: false, before: 0 }
     }
 
     /// Takes the next piece.
@@ -87,8 +87,8 @@ impl Checker {
         let mut at = 0;
         while at < piece.len() {
             at = match self.state {
-                State::Text => self.text(piece, at)?,
-                State::Integer | State::Fraction | State::Power => self.digits(piece, at)?,
+                CheckState::Text => self.text(piece, at)?,
+                CheckState::Integer | CheckState::Fraction | CheckState::Power => self.digits(piece, at)?,
                 _ => self.byte(piece[at], at)?,
             };
         }
@@ -98,7 +98,7 @@ impl Checker {
 
     /// Skips a whole value of this length that was checked by other means. Returns whether a value is allowed here.
     pub fn pass(&mut self, length: usize) -> bool {
-        let fits = matches!(self.state, State::Value | State::Item);
+        let fits = matches!(self.state, CheckState::Value | CheckState::Item);
         if fits {
             self.before += length;
             self.state = self.after();
@@ -111,11 +111,12 @@ impl Checker {
     /// # Errors
     /// `Kind::Malformed` if the value is not complete.
     pub fn finish(self) -> Result<(), Error> {
-        let number = matches!(self.state, State::Zero | State::Integer | State::Fraction | State::Power);
+        let number =
+            matches!(self.state, CheckState::Zero | CheckState::Integer | CheckState::Fraction | CheckState::Power);
         match self.state {
-            State::Whole => Ok(()),
+            CheckState::Whole => Ok(()),
             _ if number && self.depth == 0 => Ok(()),
-            State::Value if self.depth == 0 => Err(refuse("it is empty", self.before)),
+            CheckState::Value if self.depth == 0 => Err(refuse("it is empty", self.before)),
             _ => Err(refuse("it is incomplete", self.before)),
         }
     }
@@ -125,17 +126,17 @@ impl Checker {
         let at = from + plain(&piece[from..]);
         let Some(&byte) = piece.get(at) else { return Ok(at) };
         self.state = match byte {
-            b'"' if self.key => State::Colon,
+            b'"' if self.key => CheckState::Colon,
             b'"' => self.after(),
-            b'\\' => State::Escape,
+            b'\\' => CheckState::Escape,
             // RFC 3629, 4.
-            0xc2..=0xdf => State::Character(1, 0x80, 0xbf),
-            0xe0 => State::Character(2, 0xa0, 0xbf),
-            0xed => State::Character(2, 0x80, 0x9f),
-            0xe1..=0xef => State::Character(2, 0x80, 0xbf),
-            0xf0 => State::Character(3, 0x90, 0xbf),
-            0xf1..=0xf3 => State::Character(3, 0x80, 0xbf),
-            0xf4 => State::Character(3, 0x80, 0x8f),
+            0xc2..=0xdf => CheckState::Character(1, 0x80, 0xbf),
+            0xe0 => CheckState::Character(2, 0xa0, 0xbf),
+            0xed => CheckState::Character(2, 0x80, 0x9f),
+            0xe1..=0xef => CheckState::Character(2, 0x80, 0xbf),
+            0xf0 => CheckState::Character(3, 0x90, 0xbf),
+            0xf1..=0xf3 => CheckState::Character(3, 0x80, 0xbf),
+            0xf4 => CheckState::Character(3, 0x80, 0x8f),
             0x80.. => return Err(self.refuse("text is not UTF-8", at)),
             _ => return Err(self.refuse("a control character in a string", at)),
         };
@@ -150,9 +151,9 @@ impl Checker {
 
     fn byte_after_digits(&mut self, byte: u8, at: usize) -> Result<usize, Error> {
         self.state = match (self.state, byte) {
-            (State::Zero | State::Integer, b'.') => State::Point,
-            (State::Zero | State::Integer | State::Fraction, b'e' | b'E') => State::Exponent,
-            (State::Zero, b'0'..=b'9') => return Err(self.refuse("a number with a leading zero", at)),
+            (CheckState::Zero | CheckState::Integer, b'.') => CheckState::Point,
+            (CheckState::Zero | CheckState::Integer | CheckState::Fraction, b'e' | b'E') => CheckState::Exponent,
+            (CheckState::Zero, b'0'..=b'9') => return Err(self.refuse("a number with a leading zero", at)),
             _ => {
                 self.state = self.after();
                 return self.byte(byte, at);
@@ -164,87 +165,90 @@ impl Checker {
     /// Handles one byte outside runs of text and digits.
     fn byte(&mut self, byte: u8, at: usize) -> Result<usize, Error> {
         self.state = match (self.state, byte) {
-            (State::Value | State::Item | State::Field | State::Key, b' ' | b'\t' | b'\n' | b'\r')
-            | (State::Colon | State::Next | State::Whole, b' ' | b'\t' | b'\n' | b'\r') => self.state,
-            (State::Next, b',') if self.open & 1 == 1 => State::Key,
-            (State::Next, b',') => State::Value,
-            (State::Colon, b':') => State::Value,
-            (State::Key | State::Field, b'"') => {
+            (
+                CheckState::Value | CheckState::Item | CheckState::Field | CheckState::Key,
+                b' ' | b'\t' | b'\n' | b'\r',
+            )
+            | (CheckState::Colon | CheckState::Next | CheckState::Whole, b' ' | b'\t' | b'\n' | b'\r') => self.state,
+            (CheckState::Next, b',') if self.open & 1 == 1 => CheckState::Key,
+            (CheckState::Next, b',') => CheckState::Value,
+            (CheckState::Colon, b':') => CheckState::Value,
+            (CheckState::Key | CheckState::Field, b'"') => {
                 self.key = true;
-                State::Text
+                CheckState::Text
             }
-            (State::Item | State::Next, b']') if self.open & 1 == 0 => self.close(),
-            (State::Field | State::Next, b'}') if self.open & 1 == 1 => self.close(),
-            (State::Value | State::Item, _) => self.value(byte, at)?,
-            (State::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => State::Text,
-            (State::Escape, b'u') => State::Hex(4),
-            (State::Hex(left), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if left > 1 => State::Hex(left - 1),
-            (State::Hex(_), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => State::Text,
-            (State::Character(left, low, high), _) if (low..=high).contains(&byte) => {
+            (CheckState::Item | CheckState::Next, b']') if self.open & 1 == 0 => self.close(),
+            (CheckState::Field | CheckState::Next, b'}') if self.open & 1 == 1 => self.close(),
+            (CheckState::Value | CheckState::Item, _) => self.value(byte, at)?,
+            (CheckState::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => CheckState::Text,
+            (CheckState::Escape, b'u') => CheckState::Hex(4),
+            (CheckState::Hex(left), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if left > 1 => CheckState::Hex(left - 1),
+            (CheckState::Hex(_), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => CheckState::Text,
+            (CheckState::Character(left, low, high), _) if (low..=high).contains(&byte) => {
                 if left > 1 {
-                    State::Character(left - 1, 0x80, 0xbf)
+                    CheckState::Character(left - 1, 0x80, 0xbf)
                 } else {
-                    State::Text
+                    CheckState::Text
                 }
             }
-            (State::Word([wanted, rest @ ..]), _) if byte == *wanted => {
+            (CheckState::Word([wanted, rest @ ..]), _) if byte == *wanted => {
                 if rest.is_empty() {
                     self.after()
                 } else {
-                    State::Word(rest)
+                    CheckState::Word(rest)
                 }
             }
-            (State::Minus, b'0') => State::Zero,
-            (State::Minus, b'1'..=b'9') => State::Integer,
-            (State::Zero | State::Integer | State::Fraction | State::Power, _) => {
+            (CheckState::Minus, b'0') => CheckState::Zero,
+            (CheckState::Minus, b'1'..=b'9') => CheckState::Integer,
+            (CheckState::Zero | CheckState::Integer | CheckState::Fraction | CheckState::Power, _) => {
                 return self.byte_after_digits(byte, at);
             }
-            (State::Point, b'0'..=b'9') => State::Fraction,
-            (State::Exponent, b'+' | b'-') => State::Sign,
-            (State::Exponent | State::Sign, b'0'..=b'9') => State::Power,
+            (CheckState::Point, b'0'..=b'9') => CheckState::Fraction,
+            (CheckState::Exponent, b'+' | b'-') => CheckState::Sign,
+            (CheckState::Exponent | CheckState::Sign, b'0'..=b'9') => CheckState::Power,
             (state, _) => return Err(self.refuse(state.wants(), at)),
         };
         Ok(at + 1)
     }
 
-    fn value(&mut self, byte: u8, at: usize) -> Result<State, Error> {
+    fn value(&mut self, byte: u8, at: usize) -> Result<CheckState, Error> {
         Ok(match byte {
             b'"' => {
                 self.key = false;
-                State::Text
+                CheckState::Text
             }
             b'{' => self.nest(1, at)?,
             b'[' => self.nest(0, at)?,
-            b'-' => State::Minus,
-            b'0' => State::Zero,
-            b'1'..=b'9' => State::Integer,
-            b't' => State::Word(b"rue"),
-            b'f' => State::Word(b"alse"),
-            b'n' => State::Word(b"ull"),
+            b'-' => CheckState::Minus,
+            b'0' => CheckState::Zero,
+            b'1'..=b'9' => CheckState::Integer,
+            b't' => CheckState::Word(b"rue"),
+            b'f' => CheckState::Word(b"alse"),
+            b'n' => CheckState::Word(b"ull"),
             0xef if self.before + at == 0 => return Err(self.refuse("it begins with a byte order mark", at)),
             b'<' if self.depth == 0 => return Err(self.refuse("it begins with `<`, like HTML or XML", at)),
             _ => return Err(self.refuse("unexpected character", at)),
         })
     }
 
-    fn nest(&mut self, object: u128, at: usize) -> Result<State, Error> {
+    fn nest(&mut self, object: u128, at: usize) -> Result<CheckState, Error> {
         if self.depth == DEPTH {
             return Err(self.refuse("it nests deeper than 128 levels", at));
         }
         self.depth += 1;
         self.open = self.open << 1 | object;
-        Ok(if object == 1 { State::Field } else { State::Item })
+        Ok(if object == 1 { CheckState::Field } else { CheckState::Item })
     }
 
-    fn close(&mut self) -> State {
+    fn close(&mut self) -> CheckState {
         self.depth -= 1;
         self.open >>= 1;
         self.after()
     }
 
     /// The state after a value.
-    fn after(&self) -> State {
-        if self.depth == 0 { State::Whole } else { State::Next }
+    fn after(&self) -> CheckState {
+        if self.depth == 0 { CheckState::Whole } else { CheckState::Next }
     }
 
     fn refuse(&self, reason: &str, at: usize) -> Error {
@@ -252,17 +256,17 @@ impl Checker {
     }
 }
 
-impl State {
+impl CheckState {
     /// The expectation where another byte came.
     fn wants(self) -> &'static str {
         match self {
-            State::Field | State::Key => "a key in quotes is missing",
-            State::Colon => "a colon is missing",
-            State::Next => "a comma or the closing bracket is missing",
-            State::Whole => "there is data after the value",
-            State::Escape | State::Hex(_) => "an escape that JSON does not have",
-            State::Character(..) => "text is not UTF-8",
-            State::Word(_) => "a word that is not true, false or null",
+            CheckState::Field | CheckState::Key => "a key in quotes is missing",
+            CheckState::Colon => "a colon is missing",
+            CheckState::Next => "a comma or the closing bracket is missing",
+            CheckState::Whole => "there is data after the value",
+            CheckState::Escape | CheckState::Hex(_) => "an escape that JSON does not have",
+            CheckState::Character(..) => "text is not UTF-8",
+            CheckState::Word(_) => "a word that is not true, false or null",
             _ => "a number without its digits",
         }
     }

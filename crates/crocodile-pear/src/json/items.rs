@@ -21,14 +21,14 @@ use crate::error::{Error, Kind};
 /// The position of a list in a document: the keys that lead to it from the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    keys: Vec<Key>,
+    keys: Vec<PathKey>,
     /// Whether it ends in `[]?`: a value that is no list has no items.
     optional: bool,
 }
 
 /// A key of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Key {
+struct PathKey {
     name: Box<str>,
     /// Whether a `?` follows it: a value that is no object has no items.
     optional: bool,
@@ -45,7 +45,7 @@ impl Path {
         while !rest.is_empty() {
             let (name, after) = key(rest)?;
             let optional = after.starts_with('?');
-            keys.push(Key { name, optional });
+            keys.push(PathKey { name, optional });
             let after = after.strip_prefix('?').unwrap_or(after);
             rest = match after.strip_prefix('.') {
                 Some("") => return None,
@@ -99,7 +99,7 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Key { name, .. }) in self.keys.iter().enumerate() {
+        for (at, PathKey { name, .. }) in self.keys.iter().enumerate() {
             match key(name) {
                 Some((_, "")) => write!(f, ".{name}")?,
                 _ if at == 0 => write!(f, ".[\"{name}\"]")?,
@@ -148,7 +148,7 @@ pub struct Items {
 
 enum Form {
     /// A whole document.
-    Document(Place),
+    Document(PathPlace),
     /// A document on each line.
     Lines,
     /// A document that arrived in one piece.
@@ -164,7 +164,7 @@ struct Listed {
     depth: u8,
 }
 
-struct Place {
+struct PathPlace {
     path: Arc<Path>,
     stage: Stage,
     /// Whether a key must come next in the object whose keys are read.
@@ -204,7 +204,7 @@ enum Quote {
 impl Items {
     /// A reader of the list at `path`, with items of at most `bound` bytes.
     pub fn at(path: Arc<Path>, bound: usize) -> Self {
-        Self::new(Form::Document(Place { path, stage: Stage::Seeking(0, true), key: false }), bound)
+        Self::new(Form::Document(PathPlace { path, stage: Stage::Seeking(0, true), key: false }), bound)
     }
 
     /// A reader of lines, each a document of at most `bound` bytes. It skips empty lines.
@@ -222,7 +222,7 @@ impl Items {
     /// Takes the next piece of the body. The caller must have read the previous piece to its end with `next`.
     pub fn push(&mut self, chunk: Bytes) {
         let chunk = if std::mem::replace(&mut self.fresh, false) { unmarked(chunk) } else { chunk };
-        if let Form::Document(Place { path, stage: Stage::Seeking(0, true), .. }) = &self.form
+        if let Form::Document(PathPlace { path, stage: Stage::Seeking(0, true), .. }) = &self.form
             && let Some(listed) = Listed::within(&chunk, path)
         {
             self.form = Form::Whole(listed);
@@ -505,7 +505,7 @@ fn found(byte: u8) -> &'static str {
     }
 }
 
-impl Place {
+impl PathPlace {
     fn expected(&self, found: &str) -> Error {
         Error::new(Kind::Malformed, format!("expected a JSON array at `{}`, found {found}", self.path))
     }

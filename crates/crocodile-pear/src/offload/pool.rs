@@ -84,7 +84,7 @@ impl Task {
     }
 }
 
-struct State {
+struct HelpersState {
     settings: Settings,
     queue: VecDeque<Task>,
     threads: usize,
@@ -95,7 +95,7 @@ struct State {
 }
 
 struct Pool {
-    state: Mutex<State>,
+    state: Mutex<HelpersState>,
     wake: Condvar,
 }
 
@@ -114,11 +114,11 @@ pub fn waiting() -> usize {
 
 static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let settings = Settings::default();
-    let state = State { settings, queue: VecDeque::new(), threads: 0, idle: 0, large: 0 };
+    let state = HelpersState { settings, queue: VecDeque::new(), threads: 0, idle: 0, large: 0 };
     Pool { state: Mutex::new(state), wake: Condvar::new() }
 });
 
-fn lock() -> MutexGuard<'static, State> {
+fn lock() -> MutexGuard<'static, HelpersState> {
     POOL.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -160,7 +160,7 @@ fn spawn(begin: fn(), rests: &'static [Duration]) -> std::io::Result<()> {
     thread::Builder::new().name("helper".into()).spawn(help).map(drop)
 }
 
-impl State {
+impl HelpersState {
     /// The next task that can begin, and the bytes that are reserved for it. One that waits for memory is overtaken by small ones only.
     fn next(&mut self) -> Option<(Task, u64)> {
         self.queue.retain(|task| !task.is_abandoned());
@@ -211,7 +211,7 @@ fn help(rests: &'static [Duration]) {
     }
 }
 
-fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, State> {
+fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, HelpersState> {
     if let Some(since) = task.since.take() {
         WAITS.count(since.elapsed());
     }

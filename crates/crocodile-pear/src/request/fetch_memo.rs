@@ -47,17 +47,17 @@ type Fetch = BoxFuture<'static, Fetched>;
 pub type Fetching = Either<Ready<Fetched>, Shared<Fetch>>;
 
 /// Which document, for whom: the upstream, the target and every header field that is sent.
-type Key = Arc<[u8]>;
+type MemoKey = Arc<[u8]>;
 
 #[derive(Default)]
 struct Documents {
-    known: HashMap<Key, Entry>,
+    known: HashMap<MemoKey, MemoEntry>,
     /// The keys of the entries, the oldest first.
-    kept: VecDeque<Key>,
+    kept: VecDeque<MemoKey>,
     bytes: usize,
 }
 
-enum Entry {
+enum MemoEntry {
     /// Held by those who wait for it: who all leave, cancel it.
     Runs(WeakShared<Fetch>),
     Kept {
@@ -75,21 +75,21 @@ impl Memo {
     {
         let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match documents.known.get_mut(key.as_slice()) {
-            Some(Entry::Kept { fetched, asked, .. }) => {
+            Some(MemoEntry::Kept { fetched, asked, .. }) => {
                 *asked = true;
                 return Either::Left(ready(fetched.clone()));
             }
-            Some(Entry::Runs(running)) => {
+            Some(MemoEntry::Runs(running)) => {
                 if let Some(running) = running.upgrade() {
                     return Either::Right(running);
                 }
             }
             None => {}
         }
-        let key: Key = key.into();
+        let key: MemoKey = key.into();
         let running = Keeping { fetch: start(), memo: Arc::downgrade(self), key: key.clone() }.boxed().shared();
         if let Some(weak) = running.downgrade() {
-            documents.known.insert(key, Entry::Runs(weak));
+            documents.known.insert(key, MemoEntry::Runs(weak));
         }
         Either::Right(running)
     }
@@ -103,7 +103,7 @@ pin_project! {
         #[pin]
         fetch: F,
         memo: Weak<Memo>,
-        key: Key,
+        key: MemoKey,
     }
 }
 
@@ -121,19 +121,19 @@ impl<F: Future<Output = Fetched>> Future for Keeping<F> {
 }
 
 impl Documents {
-    fn keep(&mut self, key: Key, fetched: Fetched) {
+    fn keep(&mut self, key: MemoKey, fetched: Fetched) {
         let weight = ENTRY + key.len() + fetched.as_ref().map_or(0, |document| document.size);
-        self.known.insert(key.clone(), Entry::Kept { fetched, weight, asked: false });
+        self.known.insert(key.clone(), MemoEntry::Kept { fetched, weight, asked: false });
         self.kept.push_back(key);
         self.bytes += weight;
         while self.bytes > BYTES {
             let Some(oldest) = self.kept.pop_front() else { return };
             match self.known.get_mut(&oldest) {
-                Some(Entry::Kept { asked: asked @ true, .. }) => {
+                Some(MemoEntry::Kept { asked: asked @ true, .. }) => {
                     *asked = false;
                     self.kept.push_back(oldest);
                 }
-                Some(Entry::Kept { weight, .. }) => {
+                Some(MemoEntry::Kept { weight, .. }) => {
                     self.bytes -= *weight;
                     self.known.remove(&oldest);
                 }

@@ -145,11 +145,11 @@ const PARTS: u64 = 10;
 struct Window {
     born: Instant,
     part: Duration,
-    parts: [Part; PARTS as usize],
+    parts: [WindowPart; PARTS as usize],
 }
 
 #[derive(Default)]
-struct Part {
+struct WindowPart {
     /// Which part since `born` is counted here, plus one.
     number: AtomicU64,
     calls: AtomicU32,

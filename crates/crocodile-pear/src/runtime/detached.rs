@@ -44,7 +44,7 @@ pub fn running() -> usize {
 
 /// Begins work on this runtime. The result is counted.
 pub fn spawn(work: impl Future<Output = Detached> + Send + 'static) {
-    let place = Place::enter();
+    let place = RunningTask::enter();
     drop(tokio::spawn(async move {
         let mut place = place;
         place.result = work.await;
@@ -59,18 +59,18 @@ pub async fn idle() {
 }
 
 /// A task while it runs.
-struct Place {
+struct RunningTask {
     result: Detached,
 }
 
-impl Place {
+impl RunningTask {
     fn enter() -> Self {
         RUNNING.send_modify(|running| *running += 1);
-        Place { result: Detached::Lost }
+        RunningTask { result: Detached::Lost }
     }
 }
 
-impl Drop for Place {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         count(self.result);
         RUNNING.send_modify(|running| *running -= 1);

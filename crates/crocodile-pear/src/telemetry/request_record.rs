@@ -27,56 +27,56 @@ pub struct Record {
 
 #[derive(Default)]
 struct Calls {
-    kept: Kept,
+    kept: CallRecords,
     /// All of them, kept or not.
     number: u64,
 }
 
 /// Mostly there is one call: it needs no list.
 #[derive(Default)]
-enum Kept {
+enum CallRecords {
     #[default]
     None,
     One(CallRecord),
     Several(Vec<CallRecord>),
 }
 
-impl Kept {
+impl CallRecords {
     fn add(&mut self, call: CallRecord) {
         match self {
-            Kept::None => *self = Kept::One(call),
-            Kept::Several(calls) => calls.push(call),
-            Kept::One(_) => {
+            CallRecords::None => *self = CallRecords::One(call),
+            CallRecords::Several(calls) => calls.push(call),
+            CallRecords::One(_) => {
                 let first = std::mem::take(self);
                 let mut calls = Vec::with_capacity(4);
                 calls.extend(first.into_one());
                 calls.push(call);
-                *self = Kept::Several(calls);
+                *self = CallRecords::Several(calls);
             }
         }
     }
 
     fn into_one(self) -> Option<CallRecord> {
-        if let Kept::One(call) = self { Some(call) } else { None }
+        if let CallRecords::One(call) = self { Some(call) } else { None }
     }
 
     fn all_mut(&mut self) -> &mut [CallRecord] {
         match self {
-            Kept::None => &mut [],
-            Kept::One(call) => std::slice::from_mut(call),
-            Kept::Several(calls) => calls,
+            CallRecords::None => &mut [],
+            CallRecords::One(call) => std::slice::from_mut(call),
+            CallRecords::Several(calls) => calls,
         }
     }
 }
 
-impl Deref for Kept {
+impl Deref for CallRecords {
     type Target = [CallRecord];
 
     fn deref(&self) -> &[CallRecord] {
         match self {
-            Kept::None => &[],
-            Kept::One(call) => std::slice::from_ref(call),
-            Kept::Several(calls) => calls,
+            CallRecords::None => &[],
+            CallRecords::One(call) => std::slice::from_ref(call),
+            CallRecords::Several(calls) => calls,
         }
     }
 }
@@ -295,7 +295,7 @@ impl Record {
     pub fn size(&self) -> usize {
         let calls = self.lock();
         let targets: usize = calls.kept.iter().map(|call| call.target.capacity()).sum();
-        let more = if let Kept::Several(more) = &calls.kept { more.capacity() } else { 0 };
+        let more = if let CallRecords::Several(more) = &calls.kept { more.capacity() } else { 0 };
         size_of::<Self>() + more * size_of::<CallRecord>() + targets
     }
 

@@ -226,7 +226,7 @@ impl Exchange {
                 Err(error) => return Poll::Ready(Err(error.into())),
             };
             let Some(own) = &mut self.own else { return Poll::Ready(Err(gone().into())) };
-            let wanted = Wanted {
+            let wanted = HeadConditions {
                 asked: self.request.method.asked,
                 passage: &self.request.passage,
                 sent: self.sending == Sending::Done,
@@ -669,7 +669,7 @@ impl OpenedExchange {
 }
 
 /// The conditions that the head must match.
-struct Wanted<'a> {
+struct HeadConditions<'a> {
     asked: Asked,
     passage: &'a Passage,
     /// Whether the request has left to its end.
@@ -680,7 +680,7 @@ struct Wanted<'a> {
     asked_on: Cell<bool>,
 }
 
-impl Wanted<'_> {
+impl HeadConditions<'_> {
     /// The fields of a 101, which is only right for a request that asked for it and is whole (RFC 9110, 7.8).
     fn switch(&self, head: AnswerHead) -> Result<Fields, Error> {
         let asked =
@@ -708,7 +708,7 @@ impl Wanted<'_> {
 }
 
 /// Reads the heads in `bytes` up to the final one.
-fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &Wanted<'_>) -> Result<Came, Error> {
+fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &HeadConditions<'_>) -> Result<Came, Error> {
     let mut start = 0;
     loop {
         let rest = &mut bytes[start..];

@@ -29,12 +29,12 @@ pub enum Yaml {
 /// A map, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
-    entries: Vec<Entry>,
+    entries: Vec<MapEntry>,
     comment: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct MapEntry {
     comment: Option<String>,
     key: String,
     value: Yaml,
@@ -93,7 +93,7 @@ impl Map {
         let (key, value, comment) = (key.into(), value.into(), self.comment.take());
         match self.entries.iter_mut().find(|entry| entry.key == key) {
             Some(entry) => entry.value = value,
-            None => self.entries.push(Entry { comment, key, value }),
+            None => self.entries.push(MapEntry { comment, key, value }),
         }
         self
     }
@@ -171,7 +171,7 @@ fn remark(text: &mut String, indent: usize, comment: Option<&str>) {
 }
 
 /// Writes an entry of a block.
-fn put(text: &mut String, indent: usize, entry: &Entry) {
+fn put(text: &mut String, indent: usize, entry: &MapEntry) {
     remark(text, indent, entry.comment.as_deref());
     let _ = write!(text, "{:indent$}{}:", "", name(&entry.key, false));
     value(text, indent, indent + entry.key.len() + 2, &entry.value);
@@ -254,7 +254,7 @@ fn flow(value: &Yaml, within: bool) -> Option<String> {
         }
         Yaml::Map(map) if map.is_empty() => Some("{}".to_owned()),
         Yaml::Map(map) => {
-            let one = |entry: &Entry| {
+            let one = |entry: &MapEntry| {
                 let value = entry.comment.is_none().then(|| flow(&entry.value, true))??;
                 Some(format!("{}: {value}", name(&entry.key, true)))
             };

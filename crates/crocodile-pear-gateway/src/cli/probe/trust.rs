@@ -141,17 +141,17 @@ fn contents(file: &Path) -> Result<Vec<u8>, &'static str> {
 struct Witness {
     inner: Arc<WebPkiServerVerifier>,
     verify: Verify,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenCertificate>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenCertificate {
     leaf: Option<Vec<u8>>,
     fault: Option<String>,
 }
 
 impl Witness {
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, SeenCertificate> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,7 +161,8 @@ impl Judge for Witness {
         let Shown { own, intermediates, name, ocsp, now } = *shown;
         let verdict = self.inner.verify_server_cert(own, intermediates, name, ocsp, now);
         let fault = verdict.as_ref().err().and_then(|error| refusal(&io::Error::other(error.clone())));
-        *self.seen() = Seen { leaf: Some(own.to_vec()), fault: fault.map(|fault| fault.detail().to_owned()) };
+        *self.seen() =
+            SeenCertificate { leaf: Some(own.to_vec()), fault: fault.map(|fault| fault.detail().to_owned()) };
         match self.verify {
             Verify::Strictly => verdict.map(|_| ()),
             Verify::Not => Ok(()),

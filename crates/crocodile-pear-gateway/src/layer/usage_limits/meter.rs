@@ -29,7 +29,7 @@ const SMALL: usize = 128 << 10;
 
 /// Charges what an answer costs, when it has ended.
 pub fn meter(response: &mut Response<Body>, scope: &Arc<Scope>, charges: Charges) {
-    let told = Told { scope: scope.clone(), status: response.status(), kept: Kept::of(response.headers()) };
+    let told = Told { scope: scope.clone(), status: response.status(), kept: CostSample::of(response.headers()) };
     let mut meter = Meter { told: Some(told), charges };
     let body = std::mem::replace(response.body_mut(), Body::empty());
     *response.body_mut() = match body {
@@ -55,7 +55,7 @@ enum Ended {
 }
 
 /// The part of an answer that says its cost.
-struct Kept {
+struct CostSample {
     reading: Reading,
     /// The head of a body in a content coding.
     coded: Option<HeaderMap>,
@@ -68,11 +68,11 @@ struct Kept {
     blank: bool,
 }
 
-impl Kept {
+impl CostSample {
     fn of(headers: &HeaderMap) -> Self {
         let coded = headers.contains_key(CONTENT_ENCODING).then(|| headers.clone());
         let (reading, bytes) = (Reading::of(headers), BytesMut::new());
-        Kept { reading, coded, bytes, cut: false, parts: 0, blank: true }
+        CostSample { reading, coded, bytes, cut: false, parts: 0, blank: true }
     }
 
     fn note(&mut self, piece: &[u8]) {
@@ -115,7 +115,7 @@ impl Kept {
 struct Told {
     scope: Arc<Scope>,
     status: StatusCode,
-    kept: Kept,
+    kept: CostSample,
 }
 
 impl Told {
@@ -233,7 +233,7 @@ mod tests {
         let headers = |media: &'static str| {
             HeaderMap::from_iter([(http::header::CONTENT_TYPE, http::HeaderValue::from_static(media))])
         };
-        let mut kept = Kept::of(&headers("text/event-stream"));
+        let mut kept = CostSample::of(&headers("text/event-stream"));
         for number in 0..100_000 {
             kept.note(format!("data: {{\"n\":{number}}}\r\n\r\n").as_bytes());
         }

@@ -179,9 +179,9 @@ struct Asks {
 }
 
 /// The client's request, as texts with braces see it.
-struct Asked<'a>(&'a Scope);
+struct ScopeSource<'a>(&'a Scope);
 
-impl Source for Asked<'_> {
+impl Source for ScopeSource<'_> {
     fn param(&self, name: &str) -> Option<&str> {
         self.0.param(name)
     }
@@ -205,7 +205,7 @@ fn value(filter: &Filter, scope: &Scope) -> Result<Value, Error> {
 impl Method for ReadyForward {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let found = self.upstream.chosen(scope).and_then(|chosen| {
-            let target = self.target.target(&Asked(scope))?;
+            let target = self.target.target(&ScopeSource(scope))?;
             Ok((chosen, self.asks.key(scope, chosen.name(), &target)?))
         });
         let (chosen, key) = match found {
@@ -241,7 +241,7 @@ impl Method for ReadyForward {
 impl ReadyForward {
     /// The request that asks about this one, for the upstream that was chosen.
     fn call(&self, upstream: &Upstream, scope: &Scope) -> Result<Call, Error> {
-        let target = self.target.target(&Asked(scope))?;
+        let target = self.target.target(&ScopeSource(scope))?;
         let mut fields = upstream.fields(scope, Likeness::Other)?;
         for name in &self.headers {
             fields.hand_on(name, scope.headers());

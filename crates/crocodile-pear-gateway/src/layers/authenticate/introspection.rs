@@ -68,17 +68,19 @@ impl Introspection {
         warn_of_clear(&self.url, "tokens and the client secret go", cx.problems);
         let audience = self.audience(cx.problems)?;
         let authorization = client_basic(&self.client_id, &self.client_secret)?;
-        Some(Box::new(Shared(carry.part((reading.mark(), resolver)).settle(Arc::new(ReadyIntrospection {
-            remote,
-            authorization,
-            cache: self.cache.as_secs(),
-            realm: self.realm.clone(),
-            name: self.url.value.split(['?', '#']).next().unwrap_or_default().to_owned(),
-            known: Remembered::default(),
-            flights: Flights::default(),
-            limiter: LogLimiter::every(Duration::from_secs(1)),
-            audience,
-        })))))
+        Some(Box::new(SharedIntrospection(carry.part((reading.mark(), resolver)).settle(Arc::new(
+            ReadyIntrospection {
+                remote,
+                authorization,
+                cache: self.cache.as_secs(),
+                realm: self.realm.clone(),
+                name: self.url.value.split(['?', '#']).next().unwrap_or_default().to_owned(),
+                known: Remembered::default(),
+                flights: Flights::default(),
+                limiter: LogLimiter::every(Duration::from_secs(1)),
+                audience,
+            },
+        )))))
     }
 
     /// The values of which one must be in `aud`; nothing where every one will do.
@@ -107,7 +109,7 @@ const REFUSED: u64 = 10;
 const UNAVAILABLE: u64 = 1;
 
 /// The compiled method, with what it knows of tokens: that of the configuration before, where nothing has changed.
-struct Shared(Arc<ReadyIntrospection>);
+struct SharedIntrospection(Arc<ReadyIntrospection>);
 
 /// The issuer, and what it has said.
 struct ReadyIntrospection {
@@ -145,7 +147,7 @@ impl From<Finding> for Outcome {
     }
 }
 
-impl Method for Shared {
+impl Method for SharedIntrospection {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
         let token = match authorization(scope, "bearer") {
             Ok(token) => token,

@@ -194,7 +194,7 @@ struct Run<'r> {
 
 /// The items and members of one value that were evaluated, for `unevaluatedItems` and `unevaluatedProperties`.
 #[derive(Default)]
-struct Seen<'v> {
+struct Evaluated<'v> {
     all_items: bool,
     first_items: usize,
     items: Vec<usize>,
@@ -318,7 +318,7 @@ impl<'r> Run<'r> {
         match value {
             Json::Array(items) => {
                 let id = rule.unevaluated_items?;
-                let mut seen = Seen::default();
+                let mut seen = Evaluated::default();
                 self.see(rule, value, &mut seen);
                 let left =
                     |at: &usize| !seen.all_items && *at >= seen.first_items && seen.items.binary_search(at).is_err();
@@ -327,7 +327,7 @@ impl<'r> Run<'r> {
             }
             Json::Object(fields) => {
                 let id = rule.unevaluated_properties?;
-                let mut seen = Seen::default();
+                let mut seen = Evaluated::default();
                 self.see(rule, value, &mut seen);
                 seen.properties.sort_unstable();
                 let left = |name: &str| !seen.all_properties && seen.properties.binary_search(&name).is_err();
@@ -340,7 +340,7 @@ impl<'r> Run<'r> {
     }
 
     /// Notes what a rule evaluates of a value that it holds for.
-    fn see<'v>(&mut self, rule: &'r Rule, value: &'v Json, seen: &mut Seen<'v>) {
+    fn see<'v>(&mut self, rule: &'r Rule, value: &'v Json, seen: &mut Evaluated<'v>) {
         match value {
             Json::Array(items) => {
                 seen.all_items |= rule.items.is_some();
@@ -381,7 +381,7 @@ impl<'r> Run<'r> {
     }
 
     /// The same for a rule within another one, whose own unevaluated parts count too.
-    fn see_all<'v>(&mut self, id: RuleId, value: &'v Json, seen: &mut Seen<'v>) {
+    fn see_all<'v>(&mut self, id: RuleId, value: &'v Json, seen: &mut Evaluated<'v>) {
         let rule = self.rule(id);
         seen.all_items |= rule.unevaluated_items.is_some();
         seen.all_properties |= rule.unevaluated_properties.is_some();
@@ -436,7 +436,7 @@ impl<'r> Run<'r> {
     fn report_items<'v>(&mut self, rule: &'r Rule, items: &'v [Json], report: &mut Report<'v>) {
         let rest = std::iter::repeat_n(rule.items, items.len()).flatten();
         for (at, (id, item)) in rule.prefix.iter().copied().chain(rest).zip(items).enumerate() {
-            report.path.push(Part::Item(at));
+            report.path.push(PathStep::Item(at));
             self.report(id, item, report);
             report.path.pop();
         }
@@ -462,7 +462,7 @@ impl<'r> Run<'r> {
                 unexpected.push(name.as_str());
                 continue;
             }
-            report.path.push(Part::Field(name));
+            report.path.push(PathStep::Field(name));
             rules.into_iter().for_each(|id| self.report(id, field, report));
             report.path.pop();
             if rule.names.is_some_and(|id| !self.holds_name(id, name)) {
@@ -529,7 +529,7 @@ fn size(value: &Json) -> usize {
 }
 
 /// A step on the way to a value.
-enum Part<'v> {
+enum PathStep<'v> {
     Field(&'v str),
     Item(usize),
 }
@@ -537,7 +537,7 @@ enum Part<'v> {
 /// The violations found so far.
 struct Report<'v> {
     told: Vec<Violation>,
-    path: Vec<Part<'v>>,
+    path: Vec<PathStep<'v>>,
 }
 
 impl Report<'_> {
@@ -553,8 +553,8 @@ impl Report<'_> {
         for part in &self.path {
             pointer.push('/');
             match part {
-                Part::Field(name) => pointer.push_str(&name.replace('~', "~0").replace('/', "~1")),
-                Part::Item(at) => pointer.push_str(&at.to_string()),
+                PathStep::Field(name) => pointer.push_str(&name.replace('~', "~0").replace('/', "~1")),
+                PathStep::Item(at) => pointer.push_str(&at.to_string()),
             }
         }
         self.told.push(Violation { pointer, detail: detail.chars().take(LONGEST).collect() });

@@ -30,7 +30,7 @@ struct Desk(Mutex<UploadPiece>);
 
 struct UploadPiece {
     ready: Option<Frame<Bytes>>,
-    state: State,
+    state: UploadState,
     /// Bytes that the handler has not received yet, if known.
     left: Option<u64>,
     /// Bytes that the handler has received.
@@ -45,7 +45,7 @@ struct UploadPiece {
     unhurried: bool,
 }
 
-enum State {
+enum UploadState {
     Open,
     Whole,
     Failed(Option<Error>),
@@ -74,7 +74,7 @@ impl Upload {
     /// A body of this length, if known; `first` has already arrived. `expected`: the client waits for `100 Continue`
     /// before it sends more.
     pub fn new(decoder: Decoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
-        let state = if decoder.done() && decoder.trailers.is_none() { State::Whole } else { State::Open };
+        let state = if decoder.done() && decoder.trailers.is_none() { UploadState::Whole } else { UploadState::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
         let (reader, driver) = (None, None);
         let piece = UploadPiece { ready, state, left, received: 0, reader, driver, driven: true, unhurried: false };
@@ -99,7 +99,7 @@ impl Upload {
 
     /// Whether the handler has dropped the body, so that the rest will not be read.
     pub fn given_up(&self) -> bool {
-        !self.whole() && !matches!(self.desk.lock().state, State::Open)
+        !self.whole() && !matches!(self.desk.lock().state, UploadState::Open)
     }
 
     /// The answer begins, so `100 Continue` is no longer needed.
@@ -125,7 +125,7 @@ impl Upload {
             true => "the request's body arrived too slowly",
             false => "the request's body took too long to arrive",
         };
-        self.hand_over(None, State::Failed(Some(Error::new(Kind::SlowBody, detail))));
+        self.hand_over(None, UploadState::Failed(Some(Error::new(Kind::SlowBody, detail))));
     }
 
     /// Marks whether the connection is being polled.
@@ -176,7 +176,7 @@ impl Upload {
             // Also after an error: the client is gone.
             Poll::Ready(_) => {
                 wire.end();
-                self.hand_over(None, State::Failed(Some(cut())));
+                self.hand_over(None, UploadState::Failed(Some(cut())));
             }
         }
         Ok(Progress::Some)
@@ -196,7 +196,7 @@ impl Upload {
                 }
                 self.deliver(data);
             }
-            Err(Broken(_)) => self.hand_over(None, State::Failed(Some(malformed()))),
+            Err(Broken(_)) => self.hand_over(None, UploadState::Failed(Some(malformed()))),
         }
     }
 
@@ -209,10 +209,10 @@ impl Upload {
             false => Some(Frame::data(data)),
         };
         let last = self.whole() && self.decoder.trailers.is_none();
-        self.hand_over(frame, if last { State::Whole } else { State::Open });
+        self.hand_over(frame, if last { UploadState::Whole } else { UploadState::Open });
     }
 
-    fn hand_over(&mut self, frame: Option<Frame<Bytes>>, state: State) {
+    fn hand_over(&mut self, frame: Option<Frame<Bytes>>, state: UploadState) {
         let mut piece = self.desk.lock();
         piece.ready = frame;
         piece.state = state;
@@ -255,12 +255,12 @@ impl Body for RequestBody {
             return Poll::Ready(Some(Ok(frame)));
         }
         match &mut piece.state {
-            State::Whole | State::Unwanted => return Poll::Ready(None),
-            State::Failed(error) => {
+            UploadState::Whole | UploadState::Unwanted => return Poll::Ready(None),
+            UploadState::Failed(error) => {
                 let error = error.take().unwrap_or_else(malformed);
                 return Poll::Ready(Some(Err(error)));
             }
-            State::Open => {}
+            UploadState::Open => {}
         }
         let since = piece.reader.take().map_or_else(Instant::now, |(_, since)| since);
         piece.reader = Some((cx.waker().clone(), since));
@@ -274,7 +274,7 @@ impl Body for RequestBody {
 
     fn is_end_stream(&self) -> bool {
         let piece = self.0.lock();
-        piece.ready.is_none() && matches!(piece.state, State::Whole)
+        piece.ready.is_none() && matches!(piece.state, UploadState::Whole)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -287,8 +287,8 @@ impl Drop for RequestBody {
         let mut piece = self.0.lock();
         piece.reader = None;
         piece.ready = None;
-        if matches!(piece.state, State::Open) {
-            piece.state = State::Unwanted;
+        if matches!(piece.state, UploadState::Open) {
+            piece.state = UploadState::Unwanted;
         }
     }
 }

@@ -18,12 +18,12 @@ const WHOLE: usize = 4096;
 /// A destination, while it is written to.
 pub struct Sink {
     to: Destination,
-    open: Option<Open>,
+    open: Option<OpenDestination>,
     /// When it was last tried in vain.
     failed: Option<Instant>,
 }
 
-enum Open {
+enum OpenDestination {
     /// The standard error stream, without the lock of the standard library: a full pipe must not hold those who log.
     Stderr(File),
     File(File),
@@ -45,9 +45,9 @@ impl Sink {
         }
         let written = match &mut self.open {
             None => return count(lines),
-            Some(Open::Stderr(stream)) => pieces(lines).try_for_each(|piece| stream.write_all(piece)),
-            Some(Open::File(file)) => file.write_all(lines),
-            Some(Open::Syslog(syslog)) => return syslog.send(lines),
+            Some(OpenDestination::Stderr(stream)) => pieces(lines).try_for_each(|piece| stream.write_all(piece)),
+            Some(OpenDestination::File(file)) => file.write_all(lines),
+            Some(OpenDestination::Syslog(syslog)) => return syslog.send(lines),
         };
         let Err(error) = written else { return 0 };
         self.fail(&error);
@@ -56,10 +56,12 @@ impl Sink {
 
     fn open(&mut self) {
         let opened = match &self.to {
-            Destination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(|own| Open::Stderr(own.into())),
-            Destination::File(path) => create(path).map(Open::File),
-            Destination::Syslog(path) => Ok(Open::Syslog(Syslog::local(path.clone()))),
-            Destination::RemoteSyslog(address) => Ok(Open::Syslog(Syslog::remote(address.clone()))),
+            Destination::Stderr => {
+                io::stderr().as_fd().try_clone_to_owned().map(|own| OpenDestination::Stderr(own.into()))
+            }
+            Destination::File(path) => create(path).map(OpenDestination::File),
+            Destination::Syslog(path) => Ok(OpenDestination::Syslog(Syslog::local(path.clone()))),
+            Destination::RemoteSyslog(address) => Ok(OpenDestination::Syslog(Syslog::remote(address.clone()))),
         };
         match opened {
             Ok(open) => (self.open, self.failed) = (Some(open), None),

@@ -43,7 +43,7 @@ const ATTEMPTS: u32 = 5;
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// A message for the exporter.
-enum Item {
+enum ExporterMessage {
     Finished(Box<FinishedRequest>, usize),
     Flush(blocking::SyncSender<()>),
 }
@@ -51,12 +51,12 @@ enum Item {
 /// The way to the exporter.
 #[derive(Clone)]
 pub struct Queue {
-    sender: mpsc::Sender<Item>,
+    sender: mpsc::Sender<ExporterMessage>,
     counters: Arc<SpanCounters>,
 }
 
 /// The receiving end of the queue.
-pub struct Received(mpsc::Receiver<Item>);
+pub struct Received(mpsc::Receiver<ExporterMessage>);
 
 impl Queue {
     /// An empty one.
@@ -70,7 +70,7 @@ impl Queue {
         let weight = finished.weight();
         let spans = finished.count();
         let fits = self.counters.waiting.fetch_add(weight, Ordering::Relaxed) + weight <= WAITING;
-        if !fits || self.sender.try_send(Item::Finished(Box::new(finished), weight)).is_err() {
+        if !fits || self.sender.try_send(ExporterMessage::Finished(Box::new(finished), weight)).is_err() {
             self.counters.waiting.fetch_sub(weight, Ordering::Relaxed);
             self.drop_spans(spans);
         }
@@ -79,7 +79,7 @@ impl Queue {
     /// Waits until all that was added is sent, for at most so long.
     pub fn flush(&self, most: Duration) {
         let (done, wait) = blocking::sync_channel(1);
-        if self.sender.try_send(Item::Flush(done)).is_ok() {
+        if self.sender.try_send(ExporterMessage::Flush(done)).is_ok() {
             let _ = wait.recv_timeout(most);
         }
     }
@@ -144,13 +144,13 @@ impl Exporter {
         false
     }
 
-    fn take(&self, item: Item, batch: &mut Batch) {
+    fn take(&self, item: ExporterMessage, batch: &mut Batch) {
         match item {
-            Item::Finished(finished, weight) => {
+            ExporterMessage::Finished(finished, weight) => {
                 self.counters.waiting.fetch_sub(weight, Ordering::Relaxed);
                 batch.spans.extend(finished.spans());
             }
-            Item::Flush(done) => batch.flushes.push(done),
+            ExporterMessage::Flush(done) => batch.flushes.push(done),
         }
     }
 

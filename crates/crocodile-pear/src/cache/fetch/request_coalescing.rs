@@ -74,7 +74,7 @@ impl CoalescedResult {
     }
 }
 
-enum State {
+enum FlightState {
     Waiting(Vec<oneshot::Sender<CoalescedOutcome>>),
     /// Its body may still arrive.
     Landed(CoalescedResult),
@@ -87,41 +87,41 @@ pub(crate) struct Flight {
     /// How many purges there were when it began.
     begun: u64,
     since: Instant,
-    state: Mutex<State>,
+    state: Mutex<FlightState>,
 }
 
 impl Flight {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FlightState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands it to all waiting requests, and to those that come while the body arrives.
     pub fn land(&self, landed: &CoalescedResult) {
         let landed = &CoalescedResult { own: HeaderMap::new(), ..landed.clone() };
-        let waiting = std::mem::replace(&mut *self.state(), State::Landed(landed.clone()));
+        let waiting = std::mem::replace(&mut *self.state(), FlightState::Landed(landed.clone()));
         tell(waiting, || CoalescedOutcome::Shared(landed.clone()));
     }
 
     /// Hands the result to all waiting requests; no other can join.
     pub fn end(&self, landing: impl Fn() -> CoalescedOutcome) {
-        tell(std::mem::replace(&mut *self.state(), State::Over), landing);
+        tell(std::mem::replace(&mut *self.state(), FlightState::Over), landing);
     }
 
     /// Ends it, if no request waits.
     fn abandon(&self) -> bool {
         let mut state = self.state();
         match &*state {
-            State::Waiting(waiting) if waiting.iter().any(|waiter| !waiter.is_closed()) => false,
+            FlightState::Waiting(waiting) if waiting.iter().any(|waiter| !waiter.is_closed()) => false,
             _ => {
-                *state = State::Over;
+                *state = FlightState::Over;
                 true
             }
         }
     }
 }
 
-fn tell(state: State, landing: impl Fn() -> CoalescedOutcome) {
-    if let State::Waiting(waiting) = state {
+fn tell(state: FlightState, landing: impl Fn() -> CoalescedOutcome) {
+    if let FlightState::Waiting(waiting) = state {
         waiting.into_iter().for_each(|waiter| drop(waiter.send(landing())));
     }
 }
@@ -161,7 +161,7 @@ impl Flights {
         let mut table = self.table(&which);
         if let Some(flight) = table.get(&which) {
             match &mut *flight.state() {
-                State::Waiting(waiting) => {
+                FlightState::Waiting(waiting) => {
                     let (sender, receiver) = oneshot::channel();
                     // Before it grows: requests that wait are bounded, those that have left are not.
                     if waiting.len() == waiting.capacity() {
@@ -170,11 +170,11 @@ impl Flights {
                     waiting.push(sender);
                     return Joined::Waits(receiver, flight.begun, flight.since);
                 }
-                State::Landed(landed) if good(landed, flight.begun) => return Joined::Landed(landed.clone()),
-                State::Landed(_) | State::Over => {}
+                FlightState::Landed(landed) if good(landed, flight.begun) => return Joined::Landed(landed.clone()),
+                FlightState::Landed(_) | FlightState::Over => {}
             }
         }
-        let state = Mutex::new(State::Waiting(Vec::new()));
+        let state = Mutex::new(FlightState::Waiting(Vec::new()));
         let flight = Arc::new(Flight { begun: purges, since: Instant::now(), state });
         table.insert(which.clone(), flight.clone());
         drop(table);
@@ -230,7 +230,7 @@ mod tests {
         let tables: Vec<_> = tables.collect();
         let flights = tables.iter().flat_map(|table| table.values());
         let waiting = flights.map(|flight| match &*flight.state() {
-            State::Waiting(waiting) => waiting.len(),
+            FlightState::Waiting(waiting) => waiting.len(),
             _ => 0,
         });
         (tables.iter().map(|table| table.len()).sum(), waiting.sum())

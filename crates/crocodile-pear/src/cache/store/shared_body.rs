@@ -19,11 +19,11 @@ pub struct SharedBody(Form);
 enum Form {
     /// Here before it was shared: the usual small one, without a lock or an allocation of its own.
     Whole(Bytes),
-    Pieces(Arc<Shared>),
+    Pieces(Arc<BodyState>),
 }
 
 /// The state that a writer and its readers share.
-struct Shared {
+struct BodyState {
     /// Set at its end; read without a lock.
     complete: OnceLock<Complete>,
     arriving: Mutex<Arriving>,
@@ -78,7 +78,7 @@ enum End {
 }
 
 /// Writes a body that arrives. Dropped before its end, it breaks the body for all readers.
-pub struct Writer(Arc<Shared>);
+pub struct Writer(Arc<BodyState>);
 
 /// Kept bytes are copied into pieces of one size, so that one body can reuse the memory of another: with pieces of
 /// any size, the allocator had 400 MiB of pages for 256 MiB of bodies. A larger size loses what it saves by fewer
@@ -103,7 +103,7 @@ impl From<Bytes> for SharedBody {
 impl SharedBody {
     /// A body that will arrive, and its writer. `length`, if it is known.
     pub fn arriving(length: Option<u64>) -> (SharedBody, Writer) {
-        let shared = Arc::new(Shared { complete: OnceLock::new(), arriving: Mutex::default(), length });
+        let shared = Arc::new(BodyState { complete: OnceLock::new(), arriving: Mutex::default(), length });
         (SharedBody(Form::Pieces(shared.clone())), Writer(shared))
     }
 
@@ -174,7 +174,7 @@ impl SharedBody {
                 let pieces = shared.complete.get().map_or(&[][..], |complete| &complete.pieces.list);
                 let bytes: usize =
                     pieces.iter().map(|piece| size_of::<BodyPiece>() + allocation(piece.bytes.len())).sum();
-                size_of::<Shared>() + bytes
+                size_of::<BodyState>() + bytes
             }
         }
     }
@@ -299,7 +299,7 @@ impl Arriving {
     }
 }
 
-impl Shared {
+impl BodyState {
     fn arriving(&self) -> MutexGuard<'_, Arriving> {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -397,7 +397,7 @@ impl Drop for Writer {
 
 /// A reader of a body, from one offset to another.
 struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<BodyState>,
     at: u64,
     end: u64,
     /// Its place among the readers, while the body arrives.
@@ -408,7 +408,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(shared: Arc<Shared>, at: u64, end: u64) -> Self {
+    fn new(shared: Arc<BodyState>, at: u64, end: u64) -> Self {
         let mut arriving = shared.arriving();
         let place = (shared.complete.get().is_none()).then(|| arriving.register(at));
         drop(arriving);

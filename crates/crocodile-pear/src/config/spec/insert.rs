@@ -50,14 +50,14 @@ fn escape(text: &str) -> String {
 #[derive(Default)]
 struct Scanner {
     /// The open strings and brackets, innermost last; empty at the top level.
-    open: Vec<Open>,
+    open: Vec<OpenQuote>,
     /// Whether a backslash precedes the next character.
     escaped: bool,
     comment: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum OpenQuote {
     String,
     /// `\(…)` in a string, or any other parenthesis.
     Parenthesis,
@@ -65,7 +65,7 @@ enum Open {
 
 impl Scanner {
     fn in_string(&self) -> bool {
-        self.open.last() == Some(&Open::String)
+        self.open.last() == Some(&OpenQuote::String)
     }
 
     fn read(&mut self, text: &str) {
@@ -74,12 +74,12 @@ impl Scanner {
             match (byte, self.in_string()) {
                 (b'\n', _) if self.comment => self.comment = false,
                 _ if self.comment => {}
-                (b'(', true) if escaped => self.open.push(Open::Parenthesis),
+                (b'(', true) if escaped => self.open.push(OpenQuote::Parenthesis),
                 (_, true) if escaped => {}
                 (b'\\', true) => self.escaped = true,
                 (b'"', true) | (b')', false) => drop(self.open.pop()),
-                (b'"', false) => self.open.push(Open::String),
-                (b'(', false) => self.open.push(Open::Parenthesis),
+                (b'"', false) => self.open.push(OpenQuote::String),
+                (b'(', false) => self.open.push(OpenQuote::Parenthesis),
                 (b'#', false) => self.comment = true,
                 _ => {}
             }

@@ -88,7 +88,7 @@ struct Scene<'a> {
 struct Line<'a>(&'a [char]);
 
 /// `key: value` on a line; columns are from 0.
-struct Entry {
+struct KeyLine {
     /// Where the key begins.
     at: usize,
     key: String,
@@ -127,13 +127,13 @@ impl Line<'_> {
     }
 
     /// Its key, if it looks like one that is meant.
-    fn entry(self) -> Option<Entry> {
+    fn entry(self) -> Option<KeyLine> {
         let (at, end) = (self.begin(), self.end());
         let ends = |colon: &usize| self.0[*colon] == ':' && self.0.get(colon + 1).is_none_or(|next| *next == ' ');
         let colon = (at..end).find(ends)?;
         let key = self.text(at, colon);
         let value = (colon + 1..end).find(|at| !self.0[*at].is_whitespace()).filter(|at| self.0[*at] != '#');
-        is_key(&key).then_some(Entry { at, key, value })
+        is_key(&key).then_some(KeyLine { at, key, value })
     }
 
     /// `key:value` without a space: the key, and the column of its colon.
@@ -310,7 +310,7 @@ impl Scene<'_> {
             let text = self.lines[*line].text(self.lines[*line].begin(), self.lines[*line].end());
             (!text.contains(':') && is_key(&text)).then_some(text)
         };
-        self.here().entry().or_else(|| self.info.contains("simple key").then_some(Entry::NONE))?;
+        self.here().entry().or_else(|| self.info.contains("simple key").then_some(KeyLine::NONE))?;
         let lines = self.above().next().into_iter().chain([self.line]);
         let (line, key) = lines.filter_map(|line| Some((line, bare(&line)?))).next()?;
         let place = (line, self.lines[line].begin(), self.lines[line].end());
@@ -403,8 +403,8 @@ impl Scene<'_> {
     }
 }
 
-impl Entry {
-    const NONE: Entry = Entry { at: 0, key: String::new(), value: None };
+impl KeyLine {
+    const NONE: KeyLine = KeyLine { at: 0, key: String::new(), value: None };
 }
 
 /// "put the whole value in quotes: `'…'`"

@@ -21,7 +21,7 @@ pub struct Element<'a> {
     attributes: Vec<u8>,
     /// The JSON of its texts and child elements, joined.
     content: Vec<u8>,
-    parts: Vec<Part>,
+    parts: Vec<ContentPart>,
     /// The names of its child elements, in order of first occurrence.
     names: IndexMap<&'a str, ()>,
     /// The names of child elements that are lists, however often they occur.
@@ -34,7 +34,7 @@ pub struct Element<'a> {
 
 /// A part of the content.
 #[derive(Clone, Copy)]
-struct Part {
+struct ContentPart {
     /// The index of the name; `TEXT` for a text.
     name: u32,
     end: usize,
@@ -74,7 +74,7 @@ impl<'a> Element<'a> {
         let name = self.names.insert_full(name, ()).0 as u32;
         self.depth = self.depth.max(value.depth);
         self.content.extend_from_slice(&value.json);
-        self.parts.push(Part { name, end: self.content.len() });
+        self.parts.push(ContentPart { name, end: self.content.len() });
     }
 
     /// Adds the text since the last child element.
@@ -85,7 +85,7 @@ impl<'a> Element<'a> {
         self.mixed |= !self.text.trim_matches(is_space).is_empty();
         write_string(&self.text, &mut self.content);
         self.text.clear();
-        self.parts.push(Part { name: TEXT, end: self.content.len() });
+        self.parts.push(ContentPart { name: TEXT, end: self.content.len() });
     }
 
     /// The result of the element at its end.
@@ -178,7 +178,7 @@ impl<'a> Element<'a> {
         levels
     }
 
-    fn part(&self, at: u32) -> Part {
+    fn part(&self, at: u32) -> ContentPart {
         self.parts[at as usize]
     }
 

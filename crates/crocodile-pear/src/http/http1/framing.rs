@@ -24,12 +24,12 @@ pub enum Framing {
 
 /// Follows a body to its end.
 pub struct Decoder {
-    state: State,
+    state: DecoderState,
     /// Trailers, once the end was seen and if there were any.
     pub trailers: Option<Box<HeaderMap>>,
 }
 
-enum State {
+enum DecoderState {
     Done,
     Length(u64),
     Close,
@@ -53,31 +53,31 @@ impl Decoder {
     /// Before the first byte of a body.
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
-            Framing::Empty | Framing::Length(0) => State::Done,
-            Framing::Length(length) => State::Length(length),
-            Framing::Close => State::Close,
-            Framing::Chunked => State::Chunked(Box::new(Chunked::new())),
+            Framing::Empty | Framing::Length(0) => DecoderState::Done,
+            Framing::Length(length) => DecoderState::Length(length),
+            Framing::Close => DecoderState::Close,
+            Framing::Chunked => DecoderState::Chunked(Box::new(Chunked::new())),
         };
         Decoder { state, trailers: None }
     }
 
     /// Whether the body's end was seen.
     pub fn done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, DecoderState::Done)
     }
 
     /// How many bytes are still to come, if that is known.
     pub fn left(&self) -> Option<u64> {
         match self.state {
-            State::Done => Some(0),
-            State::Length(left) => Some(left),
-            State::Close | State::Chunked(_) => None,
+            DecoderState::Done => Some(0),
+            DecoderState::Length(left) => Some(left),
+            DecoderState::Close | DecoderState::Chunked(_) => None,
         }
     }
 
     /// Whether the body marks its own end.
     pub fn delimited(&self) -> bool {
-        !matches!(self.state, State::Close)
+        !matches!(self.state, DecoderState::Close)
     }
 
     /// Finds the body's bytes in `buf`, moving those of several chunks together.
@@ -86,23 +86,23 @@ impl Decoder {
     /// The connection is of no further use then.
     pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, Broken> {
         let found = match &mut self.state {
-            State::Done => Decoded { data: 0..0, used: 0 },
-            State::Close => Decoded { data: 0..buf.len(), used: buf.len() },
-            State::Length(left) => {
+            DecoderState::Done => Decoded { data: 0..0, used: 0 },
+            DecoderState::Close => Decoded { data: 0..buf.len(), used: buf.len() },
+            DecoderState::Length(left) => {
                 let take = chunk::take(*left, buf.len());
                 *left -= take as u64;
                 Decoded { data: 0..take, used: take }
             }
-            State::Chunked(chunked) => {
+            DecoderState::Chunked(chunked) => {
                 let (data, used) = chunked.decode(buf)?;
                 Decoded { data, used }
             }
         };
         match &self.state {
-            State::Length(0) => self.state = State::Done,
-            State::Chunked(chunked) if chunked.ended() => {
+            DecoderState::Length(0) => self.state = DecoderState::Done,
+            DecoderState::Chunked(chunked) if chunked.ended() => {
                 self.trailers = fields(&chunked.trailers)?;
-                self.state = State::Done;
+                self.state = DecoderState::Done;
             }
             _ => {}
         }
@@ -115,11 +115,11 @@ impl Decoder {
     /// Unless the end of the connection is the end of the body.
     pub fn end(&mut self) -> Result<(), Cut> {
         match self.state {
-            State::Done | State::Close => {
-                self.state = State::Done;
+            DecoderState::Done | DecoderState::Close => {
+                self.state = DecoderState::Done;
                 Ok(())
             }
-            State::Length(_) | State::Chunked(_) => Err(Cut),
+            DecoderState::Length(_) | DecoderState::Chunked(_) => Err(Cut),
         }
     }
 }

@@ -198,7 +198,7 @@ fn no_version(after: &[u8]) -> HeadFault {
 
 fn read(bytes: &[u8], bounds: Bounds) -> Result<(Box<RequestHead>, usize), HeadFault> {
     let line = request_line(bytes)?;
-    let mut fields = Fields::default();
+    let mut fields = HeadFields::default();
     let mut at = line.next;
     for number in 0.. {
         let (field, next) = line::field(bytes, at, LineEnd::Crlf)?;
@@ -248,7 +248,7 @@ fn read(bytes: &[u8], bounds: Bounds) -> Result<(Box<RequestHead>, usize), HeadF
 
 /// The fields of a head, taken together.
 #[derive(Default)]
-struct Fields<'a> {
+struct HeadFields<'a> {
     host: Option<&'a [u8]>,
     length: Option<u64>,
     chunked: bool,
@@ -262,7 +262,7 @@ struct Fields<'a> {
     seen: Seen,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> HeadFields<'a> {
     fn add(&mut self, field: &FieldLine<'a>) -> Result<(), Refusal> {
         let FieldLine { name, value, odd } = *field;
         match name.len() {

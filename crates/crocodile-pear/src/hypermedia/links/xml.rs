@@ -15,14 +15,14 @@ const TAG: usize = 64 << 10;
 /// Maps the links of an XML document.
 pub struct XmlLinks {
     names: Arc<LinkNames>,
-    state: State,
+    state: MarkupState,
     /// The end of what came, for which more is needed.
     held: Vec<u8>,
 }
 
 /// Where in a document what comes begins.
 #[derive(Clone, Copy)]
-enum State {
+enum MarkupState {
     /// Between tags. The text may be a link as a whole, or it may not.
     Text { link: bool },
     /// In something that has no links, up to this end.
@@ -40,7 +40,7 @@ enum Passed {
 impl XmlLinks {
     /// For a document with links in attributes of these names, too.
     pub fn new(names: Arc<LinkNames>) -> Self {
-        XmlLinks { names, state: State::Text { link: false }, held: Vec::new() }
+        XmlLinks { names, state: MarkupState::Text { link: false }, held: Vec::new() }
     }
 
     /// Writes out what came, with its links mapped.
@@ -50,8 +50,8 @@ impl XmlLinks {
         let mut at = 0;
         while at < whole.len() {
             let passed = match self.state {
-                State::Text { link } => self.pass(&whole, at, link, map, out),
-                State::Skipped(end) => self.skip(&whole, at, end, out),
+                MarkupState::Text { link } => self.pass(&whole, at, link, map, out),
+                MarkupState::Skipped(end) => self.skip(&whole, at, end, out),
             };
             match passed {
                 Passed::To(next) => at = next,
@@ -75,7 +75,7 @@ impl XmlLinks {
             Some(found) => {
                 let next = at + found + end.len();
                 out.extend_from_slice(&input[at..next]);
-                self.state = State::Text { link: false };
+                self.state = MarkupState::Text { link: false };
                 Passed::To(next)
             }
             None => {
@@ -96,7 +96,7 @@ impl XmlLinks {
                 return Passed::Open(at);
             }
             out.extend_from_slice(text);
-            self.state = State::Text { link: false };
+            self.state = MarkupState::Text { link: false };
             return Passed::To(input.len());
         };
         let open = at + found;
@@ -109,7 +109,7 @@ impl XmlLinks {
                 self.text(&input[at..open], link && begin.len() < 9, map, out);
                 out.extend_from_slice(begin);
                 let subset = begin == b"<!" && declares_inside(rest);
-                self.state = State::Skipped(if subset { b"]>" } else { end });
+                self.state = MarkupState::Skipped(if subset { b"]>" } else { end });
                 return Passed::To(open + begin.len());
             }
         }
@@ -118,24 +118,24 @@ impl XmlLinks {
                 return self.wait(input, at, open, out);
             }
             out.extend_from_slice(&input[at..]);
-            self.state = State::Skipped(b">");
+            self.state = MarkupState::Skipped(b">");
             return Passed::To(input.len());
         };
         self.text(&input[at..open], link, map, out);
         let tag = &rest[..close];
         self.tag(tag, map, out);
-        self.state = State::Text { link: !tag.starts_with(b"</") && !tag.ends_with(b"/>") };
+        self.state = MarkupState::Text { link: !tag.starts_with(b"</") && !tag.ends_with(b"/>") };
         Passed::To(open + close)
     }
 
     /// Writes the text out that is no link, and waits for the rest of a tag.
     fn wait(&mut self, input: &[u8], at: usize, open: usize, out: &mut Vec<u8>) -> Passed {
         // The text is held with its tag, if it may be a link.
-        if matches!(self.state, State::Text { link: true }) && open - at <= LONGEST {
+        if matches!(self.state, MarkupState::Text { link: true }) && open - at <= LONGEST {
             return Passed::Open(at);
         }
         out.extend_from_slice(&input[at..open]);
-        self.state = State::Text { link: false };
+        self.state = MarkupState::Text { link: false };
         Passed::Open(open)
     }
 

@@ -12,7 +12,7 @@ use crate::offload;
 struct Way<'a> {
     included: &'a Included,
     /// The resources on the way to this one, with itself.
-    trail: Vec<Key<'a>>,
+    trail: Vec<ResourceKey<'a>>,
     start: usize,
 }
 

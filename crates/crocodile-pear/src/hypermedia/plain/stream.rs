@@ -50,7 +50,7 @@ pub enum Written {
 #[derive(Clone, Default)]
 struct Root {
     /// The keys of what is open, the root first.
-    path: Vec<Key>,
+    path: Vec<MemberKey>,
     /// The first byte of the root, and of the value that was read last.
     root: u8,
     first: u8,
@@ -75,7 +75,7 @@ struct Root {
     others: Vec<Raw>,
 }
 
-type Key = Option<Bytes>;
+type MemberKey = Option<Bytes>;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Shape {
@@ -200,7 +200,7 @@ impl PlainStream {
 
 impl Root {
     fn is_at(&self, keys: &[&str]) -> bool {
-        let same = |(open, name): (&Key, &&str)| open.as_ref().is_some_and(|key| walk::is(key, name));
+        let same = |(open, name): (&MemberKey, &&str)| open.as_ref().is_some_and(|key| walk::is(key, name));
         self.path.len() == keys.len() + 1 && self.path[1..].iter().zip(keys).all(same)
     }
 
@@ -286,7 +286,7 @@ impl Root {
         plain.format != Format::Hal || self.path.len() == 1
     }
 
-    fn enter(&mut self, plain: &Plain, key: Key, out: &mut Vec<u8>) {
+    fn enter(&mut self, plain: &Plain, key: MemberKey, out: &mut Vec<u8>) {
         let of = |name: &str| key.as_ref().is_some_and(|key| walk::is(key, name));
         match plain.format {
             Format::Hal if self.path.is_empty() => {}

@@ -53,7 +53,7 @@ struct Tree {
 enum Make {
     Literal(Vec<u8>),
     Take(Take),
-    Object(Vec<(Key, Make)>),
+    Object(Vec<(ObjectKey, Make)>),
     List(Vec<Make>),
     /// A list with one result for each selected item of a list.
     Each {
@@ -100,7 +100,7 @@ struct Take {
 
 type Slice = (Option<isize>, Option<isize>);
 
-enum Key {
+enum ObjectKey {
     /// With quotes and colon.
     Text(Vec<u8>),
     Taken(Take),
@@ -111,7 +111,7 @@ impl Native {
     pub fn of(term: &Term<'_>) -> Option<Self> {
         let mut builder =
             Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, operates: false, deepest: 0 };
-        let item = Place { frame: builder.source(Source::Item), steps: Vec::new() };
+        let item = SourcePart { frame: builder.source(Source::Item), steps: Vec::new() };
         let make = builder.make(term, &item, 0)?;
         let Builder { mut frames, mut sources, slots, deepest, .. } = builder;
         // It is kept for a long time, so spare capacity is freed.
@@ -264,16 +264,16 @@ impl Native {
         Some(())
     }
 
-    fn object(&self, entries: &[(Key, Make)], slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
+    fn object(&self, entries: &[(ObjectKey, Make)], slots: &mut Vec<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
         out.push(b'{');
-        let taken = entries.iter().any(|(key, _)| matches!(key, Key::Taken(_)));
+        let taken = entries.iter().any(|(key, _)| matches!(key, ObjectKey::Taken(_)));
         let mut keys = Vec::new();
         for (index, (key, make)) in entries.iter().enumerate() {
             comma(index, out);
             let start = out.len();
             match key {
-                Key::Text(text) => out.extend_from_slice(text),
-                Key::Taken(take) => {
+                ObjectKey::Text(text) => out.extend_from_slice(text),
+                ObjectKey::Taken(take) => {
                     take.put(slots, out)?;
                     out.push(b':');
                 }
@@ -472,19 +472,19 @@ enum Step {
 
 /// A part of a source.
 #[derive(Clone)]
-struct Place {
+struct SourcePart {
     frame: usize,
     steps: Vec<Step>,
 }
 
 /// The target of a path.
 enum Reached {
-    Place(Place),
-    Slice(Place, Slice),
+    Place(SourcePart),
+    Slice(SourcePart, Slice),
 }
 
 impl Reached {
-    fn is_within(&self, outer: &Place) -> bool {
+    fn is_within(&self, outer: &SourcePart) -> bool {
         let (Reached::Place(place) | Reached::Slice(place, _)) = self;
         place.frame == outer.frame && place.steps.starts_with(&outer.steps)
     }
@@ -513,15 +513,15 @@ impl Builder {
         self.frames.len() - 1
     }
 
-    fn variable(&mut self, name: &str) -> Place {
+    fn variable(&mut self, name: &str) -> SourcePart {
         let name = name.trim_start_matches('$');
         let known = self.sources.iter().find(|(source, _)| matches!(source, Source::Variable(known) if known == name));
         let frame = known.map(|(_, frame)| *frame);
         let frame = frame.unwrap_or_else(|| self.source(Source::Variable(name.to_owned())));
-        Place { frame, steps: Vec::new() }
+        SourcePart { frame, steps: Vec::new() }
     }
 
-    fn slot(&mut self, place: &Place) -> usize {
+    fn slot(&mut self, place: &SourcePart) -> usize {
         let tree = self.frames[place.frame].at(&place.steps);
         if let Some(slot) = tree.slots.first() {
             return *slot;
@@ -531,7 +531,7 @@ impl Builder {
         self.slots - 1
     }
 
-    fn make(&mut self, term: &Term<'_>, base: &Place, level: usize) -> Option<Make> {
+    fn make(&mut self, term: &Term<'_>, base: &SourcePart, level: usize) -> Option<Make> {
         self.deepest = self.deepest.max(level);
         if let Some(take) = self.take(term, base) {
             return Some(Make::Take(take));
@@ -581,14 +581,14 @@ impl Builder {
     }
 
     /// The operand of an operator.
-    fn operand(&mut self, term: &Term<'_>, base: &Place, level: usize) -> Option<Box<Make>> {
+    fn operand(&mut self, term: &Term<'_>, base: &SourcePart, level: usize) -> Option<Box<Make>> {
         let outer = std::mem::replace(&mut self.operates, true);
         let made = self.make(term, base, level);
         self.operates = outer;
         made.map(Box::new)
     }
 
-    fn piece(&mut self, piece: &ast::Piece<'_>, base: &Place, level: usize) -> Option<Piece> {
+    fn piece(&mut self, piece: &ast::Piece<'_>, base: &SourcePart, level: usize) -> Option<Piece> {
         let plain = |text: &str| {
             let mut written = Vec::new();
             write_string(text, &mut written);
@@ -602,11 +602,11 @@ impl Builder {
     }
 
     /// Whether it is the same for all items that the innermost `[]` runs over.
-    fn is_outer(&self, place: &Place) -> bool {
+    fn is_outer(&self, place: &SourcePart) -> bool {
         self.innermost.is_some_and(|frame| frame != place.frame)
     }
 
-    fn take(&mut self, term: &Term<'_>, base: &Place) -> Option<Take> {
+    fn take(&mut self, term: &Term<'_>, base: &SourcePart) -> Option<Take> {
         match self.reach(term, base)? {
             // Slicing or calculating the same value again for every item could cost more than it saves.
             Reached::Slice(place, _) if self.is_outer(&place) => None,
@@ -619,22 +619,22 @@ impl Builder {
     fn object(
         &mut self,
         entries: &[(Term<'_>, Option<Term<'_>>)],
-        base: &Place,
+        base: &SourcePart,
         level: usize,
-    ) -> Option<Vec<(Key, Make)>> {
+    ) -> Option<Vec<(ObjectKey, Make)>> {
         self.deepest = self.deepest.max(level);
-        let mut made: Vec<(Key, Make)> = Vec::new();
+        let mut made: Vec<(ObjectKey, Make)> = Vec::new();
         for (key, value) in entries {
             let (key, make) = match (key, value) {
                 (Term::Variable(name), None) => {
                     let place = self.variable(name);
                     let make = Make::Take(Take { slot: self.slot(&place), slice: None });
-                    (Key::Text(quoted(name.trim_start_matches('$'))), make)
+                    (ObjectKey::Text(quoted(name.trim_start_matches('$'))), make)
                 }
                 (key, value) => {
                     let (name, written) = match key.text() {
-                        Some(name) => (Some(name.clone()), Key::Text(quoted(&name))),
-                        None => (None, Key::Taken(self.take(key, base)?)),
+                        Some(name) => (Some(name.clone()), ObjectKey::Text(quoted(&name))),
+                        None => (None, ObjectKey::Taken(self.take(key, base)?)),
                     };
                     let make = match (value, name) {
                         (Some(value), _) => self.make(value, base, level)?,
@@ -648,7 +648,7 @@ impl Builder {
                     (written, make)
                 }
             };
-            let twice = |(known, _): &(Key, Make)| matches!((known, &key), (Key::Text(a), Key::Text(b)) if a == b);
+            let twice = |(known, _): &(ObjectKey, Make)| matches!((known, &key), (ObjectKey::Text(a), ObjectKey::Text(b)) if a == b);
             if made.iter().any(twice) {
                 return None;
             }
@@ -657,7 +657,7 @@ impl Builder {
         Some(made)
     }
 
-    fn list(&mut self, inner: &Term<'_>, base: &Place, level: usize) -> Option<Make> {
+    fn list(&mut self, inner: &Term<'_>, base: &SourcePart, level: usize) -> Option<Make> {
         if let Some((place, body)) = self.iteration(inner, base) {
             return self.each(place, &body, level);
         }
@@ -666,7 +666,7 @@ impl Builder {
         Some(Make::List(items))
     }
 
-    fn items(&mut self, term: &Term<'_>, base: &Place, level: usize, out: &mut Vec<Make>) -> Option<()> {
+    fn items(&mut self, term: &Term<'_>, base: &SourcePart, level: usize, out: &mut Vec<Make>) -> Option<()> {
         if let Term::Comma(left, right) = term {
             self.items(left, base, level, out)?;
             return self.items(right, base, level, out);
@@ -675,7 +675,7 @@ impl Builder {
         Some(())
     }
 
-    fn each(&mut self, list: Place, body: &Term<'_>, level: usize) -> Option<Make> {
+    fn each(&mut self, list: SourcePart, body: &Term<'_>, level: usize) -> Option<Make> {
         // As above: for each item, only the item itself may be walked.
         if self.is_outer(&list) {
             return None;
@@ -683,14 +683,14 @@ impl Builder {
         let list = self.slot(&list);
         let frame = self.frame();
         let outer = self.innermost.replace(frame);
-        let made = self.chosen(body, &Place { frame, steps: Vec::new() }, level.max(1));
+        let made = self.chosen(body, &SourcePart { frame, steps: Vec::new() }, level.max(1));
         self.innermost = outer;
         let (wanted, make) = made?;
         Some(Make::Each { list, frame, wanted: wanted.map(Box::new), make: Box::new(make) })
     }
 
     /// The condition on an item, if any, and the result for it.
-    fn chosen(&mut self, body: &Term<'_>, item: &Place, level: usize) -> Option<(Option<Make>, Make)> {
+    fn chosen(&mut self, body: &Term<'_>, item: &SourcePart, level: usize) -> Option<(Option<Make>, Make)> {
         let (condition, rest) = match body {
             Term::Pipe(first, rest) if matches!(**first, Term::Id) => return self.chosen(rest, item, level),
             Term::Pipe(first, rest) => match &**first {
@@ -706,7 +706,7 @@ impl Builder {
     }
 
     /// `PATH[] REST | BODY`: the list, and the term for each item.
-    fn iteration<'s>(&mut self, term: &Term<'s>, base: &Place) -> Option<(Place, Term<'s>)> {
+    fn iteration<'s>(&mut self, term: &Term<'s>, base: &SourcePart) -> Option<(SourcePart, Term<'s>)> {
         let (path, body) = match term {
             Term::Pipe(path, body) => (&**path, Some(body)),
             path => (path, None),
@@ -727,7 +727,7 @@ impl Builder {
         Some((place, each))
     }
 
-    fn reach(&mut self, term: &Term<'_>, base: &Place) -> Option<Reached> {
+    fn reach(&mut self, term: &Term<'_>, base: &SourcePart) -> Option<Reached> {
         match term {
             Term::Id => Some(Reached::Place(base.clone())),
             Term::Variable(name) => Some(Reached::Place(self.variable(name))),

@@ -21,12 +21,12 @@ use crate::request::fetch_memo::Fetched;
 pub(crate) struct Collector {
     asking: Arc<Asking>,
     scope: Arc<Scope>,
-    state: Mutex<State>,
+    state: Mutex<CollectorState>,
 }
 
 #[derive(Default)]
-struct State {
-    open: Option<Open>,
+struct CollectorState {
+    open: Option<OpenBatch>,
     /// Producers that may still bring values.
     coming: usize,
     /// Whether there will be no more of them.
@@ -36,7 +36,7 @@ struct State {
 }
 
 /// The batch that takes values.
-struct Open {
+struct OpenBatch {
     seats: Arc<Mutex<Seats>>,
     /// Held by the values that wait for it: when all have left, it is cancelled.
     table: WeakShared<BoxFuture<'static, Arc<Table>>>,
@@ -112,7 +112,7 @@ impl Collector {
         taken.values.push((key, value));
         taken.full = taken.values.len() >= self.asking.size();
         match (taken.full, table.downgrade()) {
-            (false, Some(weak)) => state.open = Some(Open { seats: seats.clone(), table: weak }),
+            (false, Some(weak)) => state.open = Some(OpenBatch { seats: seats.clone(), table: weak }),
             _ => taken.wake(),
         }
         drop(taken);
@@ -149,7 +149,7 @@ impl Collector {
     }
 
     /// Changes the state, and lets the open batch check whether it can be sent now.
-    fn change(&self, change: impl FnOnce(&mut State) -> bool) {
+    fn change(&self, change: impl FnOnce(&mut CollectorState) -> bool) {
         let mut state = self.state();
         // The batch is polled when it may be sent, not for each value that joins it.
         let may_leave = change(&mut state) || state.is_complete();
@@ -160,12 +160,12 @@ impl Collector {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CollectorState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl CollectorState {
     /// Whether no more values can come.
     fn is_complete(&self) -> bool {
         self.over && self.coming == 0

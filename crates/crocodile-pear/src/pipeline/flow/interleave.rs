@@ -9,11 +9,11 @@ use futures_util::stream::{BoxStream, Fuse, SelectAll, Stream};
 /// The items of lists that become known one after another. Reads nothing unless it is polled.
 pub struct Interleave<S: Stream, T> {
     lists: Fuse<S>,
-    open: Open<T>,
+    open: OpenLists<T>,
 }
 
 /// The lists that are being read.
-enum Open<T> {
+enum OpenLists<T> {
     /// At most this many lists at once; an item comes from any list that has one.
     Arrival(SideBySide<T>, usize),
     /// The lists one after the other. While one list is read, the next one is started.
@@ -60,8 +60,8 @@ where
     S: Stream<Item = BoxStream<'static, T>>,
 {
     let open = match order {
-        Order::Arrival => Open::Arrival(SideBySide::new(), at_once.max(1)),
-        Order::Request => Open::Request(None, None),
+        Order::Arrival => OpenLists::Arrival(SideBySide::new(), at_once.max(1)),
+        Order::Request => OpenLists::Request(None, None),
     };
     Interleave { lists: lists.fuse(), open }
 }
@@ -75,8 +75,8 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let Interleave { lists, open } = &mut *self;
         match open {
-            Open::Arrival(open, at_once) => by_arrival(lists, open, *at_once, cx),
-            Open::Request(current, next) => by_request(lists, current, next, cx),
+            OpenLists::Arrival(open, at_once) => by_arrival(lists, open, *at_once, cx),
+            OpenLists::Request(current, next) => by_request(lists, current, next, cx),
         }
     }
 }

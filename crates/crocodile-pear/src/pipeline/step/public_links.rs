@@ -49,7 +49,7 @@ impl PublicWay {
 }
 
 /// A way with where it is served.
-struct Entry {
+struct ServedWay {
     way: PublicWay,
     /// The hosts of its endpoint, `*.example.com` for all below; none: any host.
     hosts: Box<[String]>,
@@ -63,7 +63,7 @@ pub struct PublicTable(OnceLock<Ways>);
 
 #[derive(Default)]
 struct Ways {
-    all: Vec<Entry>,
+    all: Vec<ServedWay>,
     /// By upstream, and by the first segment of the upstream's path; those that any segment fits are under the empty one.
     by: HashMap<(Arc<str>, Box<str>), Vec<usize>>,
 }
@@ -83,19 +83,19 @@ impl PublicTable {
                 filled.by.entry((name, segment.clone())).or_default().push(filled.all.len());
             }
             let reads = method.is_none_or(|method| method == Method::GET);
-            filled.all.push(Entry { way, hosts: hosts.into(), reads });
+            filled.all.push(ServedWay { way, hosts: hosts.into(), reads });
         }
         let _ = self.0.set(filled);
     }
 
     /// The paths of an upstream that endpoints serve, each with the endpoint's.
     fn outline(&self, upstream: &str) -> Vec<(String, String)> {
-        let leads = |entry: &&Entry| entry.way.upstream.names().iter().any(|name| **name == *upstream);
+        let leads = |entry: &&ServedWay| entry.way.upstream.names().iter().any(|name| **name == *upstream);
         self.0.get().iter().flat_map(|ways| &ways.all).filter(leads).map(|entry| entry.way.outline()).collect()
     }
 
     /// The ways that a path of an upstream may take.
-    fn of(&self, upstream: &Arc<str>, path: &str) -> impl Iterator<Item = &Entry> {
+    fn of(&self, upstream: &Arc<str>, path: &str) -> impl Iterator<Item = &ServedWay> {
         let segment = path.strip_prefix('/').unwrap_or(path).split('/').next().unwrap_or_default();
         let ways = self.0.get();
         [segment, ""].into_iter().take(if segment.is_empty() { 1 } else { 2 }).flat_map(move |segment| {
@@ -487,7 +487,7 @@ impl Mapper {
     }
 
     /// The host that an entry is served at: `Some(None)` for the one that the client asked for, `None` if none is known.
-    fn host_of(&self, entry: &Entry) -> Option<Option<String>> {
+    fn host_of(&self, entry: &ServedWay) -> Option<Option<String>> {
         let asked = self.host.as_deref().unwrap_or_default();
         let (name, port) = match asked.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (name, Some(port)),

@@ -27,7 +27,7 @@ const FIELDS: [HeaderName; 2] = [RETRY_AFTER, WWW_AUTHENTICATE];
 
 /// The treatment of an answer, by its status.
 #[derive(Clone, Debug)]
-pub struct OnStatus(Vec<(Which, Written)>);
+pub struct OnStatus(Vec<(Which, StatusForm)>);
 
 /// The statuses that a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Which {
 }
 
 #[derive(Clone, Debug)]
-enum Written {
+enum StatusForm {
     Fail,
     Pass,
     Instead(Located<Literal>),
@@ -65,15 +65,15 @@ impl Decode for OnStatus {
     }
 }
 
-fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(Which, Written)> {
+fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(Which, StatusForm)> {
     let Some(which) = which(key.as_str()) else {
         let remedy = "write a status from 200 to 599, or a class of them: `4xx`";
         return problems.error(key.span, format!("`{key}` is not the status of an answer"), remedy);
     };
     let written = match node.as_text().as_ref().map(Located::as_str) {
-        Some("fail") => Written::Fail,
-        Some("pass") => Written::Pass,
-        _ => Written::Instead(Located::decode(node, problems)?),
+        Some("fail") => StatusForm::Fail,
+        Some("pass") => StatusForm::Pass,
+        _ => StatusForm::Instead(Located::decode(node, problems)?),
     };
     Some((which, written))
 }
@@ -103,9 +103,9 @@ impl OnStatus {
     pub fn compile(self, cx: &mut Compile<'_>) -> Option<Rules> {
         let ready = self.0.into_iter().map(|(which, written)| {
             let verdict = match written {
-                Written::Fail => Verdict::Fail,
-                Written::Pass => Verdict::Pass,
-                Written::Instead(value) => Verdict::Instead(Data::Json(cx.literal(Some(&value))??)),
+                StatusForm::Fail => Verdict::Fail,
+                StatusForm::Pass => Verdict::Pass,
+                StatusForm::Instead(value) => Verdict::Instead(Data::Json(cx.literal(Some(&value))??)),
             };
             Some((which, verdict))
         });

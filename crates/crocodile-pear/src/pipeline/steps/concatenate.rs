@@ -162,7 +162,7 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let (failure, whole) = loop {
         match items.next().await {
             None => break (failed.map(|(_, error)| error), true),
-            Some(Item { failure: Some(error), .. }) if spec.on_error.ends_all() => return Some(Err(error)),
+            Some(OutputItem { failure: Some(error), .. }) if spec.on_error.ends_all() => return Some(Err(error)),
             Some(item) => {
                 let good = !strict && item.text.is_some() && item.failure.is_none();
                 failed = first(failed, item.id, item.failure.as_ref());
@@ -175,7 +175,7 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
         }
     };
     let headers = spec.headers();
-    let body = Concatenation { held: held.into_iter(), items, spec, state: State::Empty };
+    let body = Concatenation { held: held.into_iter(), items, spec, state: OutputState::Empty };
     let body = if whole { Body::Bytes(body.whole()) } else { Body::Pulled(Box::pin(body)) };
     let status = failure.as_ref().map_or(StatusCode::OK, Error::status);
     Some(Ok(Answer { failure, ..Answer::new(status, headers, body) }))
@@ -233,10 +233,10 @@ impl Concatenate {
     }
 }
 
-type Take = Box<dyn FnMut(Producer) -> Taken<BoxFuture<'static, Item>> + Send>;
+type Take = Box<dyn FnMut(Producer) -> Taken<BoxFuture<'static, OutputItem>> + Send>;
 
 /// Takes an outcome; one that is in memory is written at once.
-fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static, Item>> {
+fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static, OutputItem>> {
     let id = producer.id;
     match producer.outcome {
         Awaited::Here(outcome) => match item_here(id, outcome, spec) {
@@ -247,7 +247,7 @@ fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static,
     }
 }
 
-async fn item_later(id: u32, outcome: BoxFuture<'static, Outcome>, spec: Arc<Concatenate>) -> Item {
+async fn item_later(id: u32, outcome: BoxFuture<'static, Outcome>, spec: Arc<Concatenate>) -> OutputItem {
     match item_here(id, outcome.await, &spec) {
         ControlFlow::Break(item) => item,
         // Boxed: items in memory would carry the room.
@@ -256,7 +256,7 @@ async fn item_later(id: u32, outcome: BoxFuture<'static, Outcome>, spec: Arc<Con
 }
 
 /// The usual item, a small JSON body in memory; gives any other back unchanged.
-fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Item, Outcome> {
+fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<OutputItem, Outcome> {
     if !spec.body_only || spec.form == As::Sse {
         return ControlFlow::Continue(outcome);
     }
@@ -268,13 +268,13 @@ fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Item,
     let mut text = Vec::with_capacity(length.min(SIZE) + 1);
     text.extend_from_slice(spec.opening());
     match format::splice_here(&answer, spec.max_body.bytes(), spec.lines(), &mut text) {
-        Some(Ok(())) => ControlFlow::Break(Item { id, text: Some(spec.close(text)), failure: None }),
+        Some(Ok(())) => ControlFlow::Break(OutputItem { id, text: Some(spec.close(text)), failure: None }),
         Some(Err(_)) | None => ControlFlow::Continue(Some(Ok(answer))),
     }
 }
 
 /// An item, ready to be sent. Without a text, it is left out.
-struct Item {
+struct OutputItem {
     /// The number of the item; items that were asked for first have the smaller ones.
     id: u32,
     text: Option<Vec<u8>>,
@@ -283,10 +283,10 @@ struct Item {
 }
 
 /// Reads one answer to its end.
-async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> Item {
+async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> OutputItem {
     let mut text = spec.opening().to_vec();
     let (written, mut failure) = match outcome {
-        None => return Item { id, text: None, failure: None },
+        None => return OutputItem { id, text: None, failure: None },
         Some(Ok(answer)) if answer.is_usable() => (write(answer, &spec, &mut text).await, None),
         // It says itself what it is.
         Some(Ok(answer)) if spec.on_error == OnError::Keep && !spec.body_only => {
@@ -306,17 +306,17 @@ async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> Item {
         text.truncate(spec.opening().len());
         match spec.on_error {
             OnError::Null if !error.ends_list() => text.extend_from_slice(b"null"),
-            OnError::Skip if !error.ends_list() => return Item { id, text: None, failure: Some(error) },
-            OnError::Fail | OnError::Strict => return Item { id, text: None, failure: Some(error) },
+            OnError::Skip if !error.ends_list() => return OutputItem { id, text: None, failure: Some(error) },
+            OnError::Fail | OnError::Strict => return OutputItem { id, text: None, failure: Some(error) },
             OnError::Keep | OnError::Skip | OnError::Null => problem(&error, &spec, &mut text),
         }
-        return Item { id, text: Some(spec.close(text)), failure: Some(error) };
+        return OutputItem { id, text: Some(spec.close(text)), failure: Some(error) };
     }
     match close(spec, text).await {
-        Ok(text) => Item { id, text: Some(text), failure },
+        Ok(text) => OutputItem { id, text: Some(text), failure },
         Err(error) => {
             failure.get_or_insert(error);
-            Item { id, text: None, failure }
+            OutputItem { id, text: None, failure }
         }
     }
 }
@@ -363,7 +363,7 @@ fn problem(error: &Error, spec: &Concatenate, out: &mut Vec<u8>) {
 
 /// How far a concatenation has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum OutputState {
     /// No item has been sent.
     Empty,
     /// Some have.
@@ -377,25 +377,25 @@ struct Concatenation<S> {
     held: std::vec::IntoIter<Vec<u8>>,
     items: S,
     spec: Arc<Concatenate>,
-    state: State,
+    state: OutputState,
 }
 
 impl<S> Concatenation<S> {
     fn chunk(&mut self, mut text: Vec<u8>) -> Frame<Bytes> {
-        if let (As::Json, State::Empty, Some(first)) = (self.spec.form, self.state, text.first_mut()) {
+        if let (As::Json, OutputState::Empty, Some(first)) = (self.spec.form, self.state, text.first_mut()) {
             *first = b'[';
         }
-        self.state = State::Open;
+        self.state = OutputState::Open;
         Frame::data(text.into())
     }
 
     fn close(&mut self) -> Option<Frame<Bytes>> {
         let end: &'static [u8] = match (self.spec.form, self.state) {
-            (_, State::Closed) | (As::Ndjson | As::Sse, _) => b"",
-            (As::Json, State::Empty) => b"[]",
-            (As::Json, State::Open) => b"]",
+            (_, OutputState::Closed) | (As::Ndjson | As::Sse, _) => b"",
+            (As::Json, OutputState::Empty) => b"[]",
+            (As::Json, OutputState::Open) => b"]",
         };
-        self.state = State::Closed;
+        self.state = OutputState::Closed;
         Some(end).filter(|end| !end.is_empty()).map(|end| Frame::data(Bytes::from_static(end)))
     }
 
@@ -411,7 +411,7 @@ impl<S> Concatenation<S> {
     }
 }
 
-impl<S: Stream<Item = Item> + Unpin> http_body::Body for Concatenation<S> {
+impl<S: Stream<Item = OutputItem> + Unpin> http_body::Body for Concatenation<S> {
     type Data = Bytes;
     type Error = Error;
 
@@ -420,22 +420,22 @@ impl<S: Stream<Item = Item> + Unpin> http_body::Body for Concatenation<S> {
         if let Some(text) = this.held.next() {
             return Poll::Ready(Some(Ok(this.chunk(text))));
         }
-        if this.state == State::Closed {
+        if this.state == OutputState::Closed {
             return Poll::Ready(None);
         }
         loop {
             match ready!(this.items.poll_next_unpin(cx)) {
                 None => return Poll::Ready(this.close().map(Ok)),
-                Some(Item { failure: Some(error), .. }) if this.spec.on_error.ends_all() => {
+                Some(OutputItem { failure: Some(error), .. }) if this.spec.on_error.ends_all() => {
                     return Poll::Ready(Some(Err(error)));
                 }
-                Some(Item { text: Some(text), .. }) => return Poll::Ready(Some(Ok(this.chunk(text)))),
-                Some(Item { text: None, .. }) => {}
+                Some(OutputItem { text: Some(text), .. }) => return Poll::Ready(Some(Ok(this.chunk(text)))),
+                Some(OutputItem { text: None, .. }) => {}
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == State::Closed
+        self.state == OutputState::Closed
     }
 }

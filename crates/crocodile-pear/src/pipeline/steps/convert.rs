@@ -170,18 +170,18 @@ impl Spec for Convert {
             return cx.problems.error_here("`convert` takes one answer, but gets several", remedy);
         }
         let rows = Rules { columns, formulas: formulas.value };
-        let written = Written { rows, max_body: max_body.bytes() };
+        let written = ConvertedBody { rows, max_body: max_body.bytes() };
         Some(Box::new(Converting { forms: to.value, written: Arc::new(written) }))
     }
 }
 
 struct Converting {
     forms: Vec<Form>,
-    written: Arc<Written>,
+    written: Arc<ConvertedBody>,
 }
 
 /// How formats are written.
-struct Written {
+struct ConvertedBody {
     rows: Rules,
     max_body: usize,
 }
@@ -210,7 +210,7 @@ struct Target {
     negotiated: bool,
 }
 
-async fn convert(outcome: Outcome, target: Target, written: Arc<Written>) -> Outcome {
+async fn convert(outcome: Outcome, target: Target, written: Arc<ConvertedBody>) -> Outcome {
     let answer = match outcome? {
         Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
@@ -224,7 +224,7 @@ async fn convert(outcome: Outcome, target: Target, written: Arc<Written>) -> Out
     }))
 }
 
-async fn converted(mut answer: Answer, target: Target, written: Arc<Written>) -> Result<Answer, Error> {
+async fn converted(mut answer: Answer, target: Target, written: Arc<ConvertedBody>) -> Result<Answer, Error> {
     if target.form == Form::Json && format::is_json(&answer) {
         return Ok(answer);
     }
@@ -263,7 +263,7 @@ fn describe(headers: &mut HeaderMap, target: Target) {
 }
 
 /// A list, converted as it arrives. Its first piece is awaited: what fails until then still has a status.
-async fn pieces(list: List, form: Form, written: &Written) -> Result<Body, Error> {
+async fn pieces(list: List, form: Form, written: &ConvertedBody) -> Result<Body, Error> {
     let mut list = Reading { list, writer: Writer::new(form, &written.rows), ended: false };
     let Some(first) = list.piece().await? else { return Ok(Body::empty()) };
     if list.ended {

@@ -101,7 +101,7 @@ struct ReadyDedupe {
 
 impl Step for Deduping {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope, seen) = (self.ready.clone(), scope.clone(), Arc::new(Seen::default()));
+        let (ready, scope, seen) = (self.ready.clone(), scope.clone(), Arc::new(SeenKeys::default()));
         if self.keep == Keep::Request {
             return in_order(ready, flow, scope, seen);
         }
@@ -112,7 +112,7 @@ impl Step for Deduping {
     }
 }
 
-fn in_order(kept: Arc<ReadyDedupe>, flow: Flow, scope: Arc<Scope>, seen: Arc<Seen>) -> Flow {
+fn in_order(kept: Arc<ReadyDedupe>, flow: Flow, scope: Arc<Scope>, seen: Arc<SeenKeys>) -> Flow {
     let (at_once, limit) = (flow.at_once(), kept.limit);
     let take = move |producer: Producer| {
         let (kept, scope, id) = (kept.clone(), scope.clone(), producer.id);
@@ -126,10 +126,10 @@ fn in_order(kept: Arc<ReadyDedupe>, flow: Flow, scope: Arc<Scope>, seen: Arc<See
 }
 
 /// An item and its key, if it has one.
-type Item = Option<Result<(Option<Bytes>, Answer), Error>>;
+type KeyedItem = Option<Result<(Option<Bytes>, Answer), Error>>;
 
 impl ReadyDedupe {
-    async fn read(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> Item {
+    async fn read(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> KeyedItem {
         Some(match outcome? {
             Ok(answer) if answer.is_usable() => {
                 self.clone().key(answer, scope.clone()).await.map_err(|error| error.at_step("dedupe"))
@@ -186,11 +186,11 @@ fn positive(number: f64) -> Value {
 
 /// The keys of one request of a client so far.
 #[derive(Default)]
-struct Seen(Mutex<HashSet<Bytes>>);
+struct SeenKeys(Mutex<HashSet<Bytes>>);
 
-impl Seen {
+impl SeenKeys {
     /// The item, unless there was one like it.
-    fn admit(&self, item: Item, limit: usize) -> Outcome {
+    fn admit(&self, item: KeyedItem, limit: usize) -> Outcome {
         let (key, answer) = match item? {
             Ok(item) => item,
             Err(error) => return Some(Err(error)),

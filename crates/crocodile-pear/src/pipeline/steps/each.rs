@@ -144,13 +144,13 @@ impl Spec for Each {
         let (blame, part) = (Blame::of(&filter, cx.flow.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
         let order = cx.ahead.order;
-        Some(Box::new(Dividing(Arc::new(Ready { filter, path, part, blame, limit, at_once, max_body, order }))))
+        Some(Box::new(Dividing(Arc::new(Division { filter, path, part, blame, limit, at_once, max_body, order }))))
     }
 }
 
-struct Dividing(Arc<Ready>);
+struct Dividing(Arc<Division>);
 
-struct Ready {
+struct Division {
     filter: Filter,
     /// Where the expression is a plain path.
     path: Option<Arc<Path>>,
@@ -168,7 +168,7 @@ struct Ready {
 impl Step for Dividing {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
-        let open: Open = Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone())));
+        let open: ListOpener = Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone())));
         let at_once = flow.at_once();
         let lists = flow.drive(self.0.order, open);
         Flow::stream(turns(interleave(lists, self.0.order, at_once), length), self.0.at_once)
@@ -181,10 +181,10 @@ fn length(producer: &Producer) -> usize {
     answer.body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
 }
 
-type Open = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;
+type ListOpener = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;
 type List = BoxStream<'static, Producer>;
 
-impl Ready {
+impl Division {
     /// The items of one producer's list.
     async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>) -> List {
         let alone = |id, outcome| stream::once(ready(Producer::here(id, Some(outcome)))).boxed();

@@ -34,28 +34,28 @@ const MOST_REDIRECTS: u64 = 20;
 
 impl Follow {
     /// The links as they are written: the expression, the relation, or that of a header field.
-    fn links(&self, cx: &mut Compile<'_>) -> Option<(Written, Located<String>)> {
+    fn links(&self, cx: &mut Compile<'_>) -> Option<(FollowForm, Located<String>)> {
         let relation = |form, names: &Located<Texts>| match names.value.0.as_slice() {
-            [name] => (Written::Relation(self.relation(form, name)), name.clone()),
+            [name] => (FollowForm::Relation(self.relation(form, name)), name.clone()),
             several => {
                 let text = several.iter().map(Located::as_str).collect::<Vec<_>>().join(" > ");
                 let levels = several.iter().map(|name| self.relation(form, name)).collect();
-                (Written::Tree(levels), Located::new(text, names.span))
+                (FollowForm::Tree(levels), Located::new(text, names.span))
             }
         };
-        let written: Vec<(Written, Located<String>)> = [
-            self.link.as_ref().map(|link| (Written::Jq(link.clone()), link.0.clone())),
-            self.next.as_ref().map(|next| (Written::Jq(next.clone()), next.0.clone())),
+        let written: Vec<(FollowForm, Located<String>)> = [
+            self.link.as_ref().map(|link| (FollowForm::Jq(link.clone()), link.0.clone())),
+            self.next.as_ref().map(|next| (FollowForm::Jq(next.clone()), next.0.clone())),
             self.hal.as_ref().map(|name| relation(Form::Hal, name)),
             self.json_api.as_ref().map(|name| relation(Form::JsonApi, name)),
             self.siren.as_ref().map(|name| relation(Form::Siren, name)),
-            self.action.as_ref().map(|name| (Written::Action(name.value.clone()), name.clone())),
-            self.link_header.as_ref().map(|name| (Written::Header(name.value.as_str().into()), name.clone())),
+            self.action.as_ref().map(|name| (FollowForm::Action(name.value.clone()), name.clone())),
+            self.link_header.as_ref().map(|name| (FollowForm::Header(name.value.as_str().into()), name.clone())),
         ]
         .into_iter()
         .flatten()
         .collect();
-        if let Some((Written::Tree(levels), text)) = written.first()
+        if let Some((FollowForm::Tree(levels), text)) = written.first()
             && levels.is_empty()
         {
             return cx.problems.error(
@@ -185,7 +185,7 @@ fn is_path(expression: &str) -> bool {
     beginning.is_some_and(|rest| rest.chars().all(fits) && !rest.starts_with(['.', '?']) && !rest.starts_with("[]"))
 }
 
-enum Written {
+enum FollowForm {
     Jq(Expression),
     Header(Arc<str>),
     Relation(Relation),
@@ -226,14 +226,14 @@ impl Follow {
         let rules = self.on_status.take().map_or(Some(Rules::default()), |rules| rules.compile(cx));
         let within = self.base.as_ref().map(|base| base.value.clone());
         let (links, text) = match links? {
-            (Written::Jq(written), text) => (Links::Jq(cx.filter(&written)?), text),
-            (Written::Header(relation), text) => (Links::Header(relation), text),
-            (Written::Action(name), text) => (Links::Action(NamedAction { name, within }), text),
-            (Written::Relation(relation), text) => {
+            (FollowForm::Jq(written), text) => (Links::Jq(cx.filter(&written)?), text),
+            (FollowForm::Header(relation), text) => (Links::Header(relation), text),
+            (FollowForm::Action(name), text) => (Links::Action(NamedAction { name, within }), text),
+            (FollowForm::Relation(relation), text) => {
                 let typed = cx.known.upstreams.values().any(|upstream| !upstream.types().is_empty());
                 (Links::Relation(Related { relation, within, unseen: Unseen::default(), typed }), text)
             }
-            (Written::Tree(levels), text) => {
+            (FollowForm::Tree(levels), text) => {
                 let typed = cx.known.upstreams.values().any(|upstream| !upstream.types().is_empty());
                 let related = |relation| Related { relation, within: None, unseen: Unseen::default(), typed };
                 let levels: Vec<Related> = levels.into_iter().map(related).collect();
@@ -288,11 +288,11 @@ impl Follow {
 
 impl Follow {
     /// The part of an item whose URL relative links are resolved against.
-    fn part(&self, links: Option<&(Written, Located<String>)>, cx: &mut Compile<'_>) -> Option<String> {
+    fn part(&self, links: Option<&(FollowForm, Located<String>)>, cx: &mut Compile<'_>) -> Option<String> {
         let Some(base) = &self.base else {
             let written = links.map(|(links, _)| match links {
-                Written::Jq(written) => part(written.0.as_str()),
-                Written::Header(_) | Written::Relation(_) | Written::Tree(_) | Written::Action(_) => "",
+                FollowForm::Jq(written) => part(written.0.as_str()),
+                FollowForm::Header(_) | FollowForm::Relation(_) | FollowForm::Tree(_) | FollowForm::Action(_) => "",
             });
             return Some(written.unwrap_or_default().to_owned());
         };
@@ -308,17 +308,17 @@ impl Follow {
     }
 
     /// Whether the links can only be of the document that they are resolved against: the expression reads nothing else.
-    fn reads_one_document(&self, links: Option<&(Written, Located<String>)>, cx: &Compile<'_>) -> bool {
+    fn reads_one_document(&self, links: Option<&(FollowForm, Located<String>)>, cx: &Compile<'_>) -> bool {
         let taken = |key: &&str| cx.flow.documents.iter().any(|known| known == key);
         match links {
             _ if self.base.is_some() => true,
-            Some((Written::Header(_), _)) => true,
-            Some((Written::Action(_), _)) => !["_links", "_templates", "actions"].iter().any(taken),
-            Some((Written::Tree(levels), _)) => {
+            Some((FollowForm::Header(_), _)) => true,
+            Some((FollowForm::Action(_), _)) => !["_links", "_templates", "actions"].iter().any(taken),
+            Some((FollowForm::Tree(levels), _)) => {
                 !levels.first().is_some_and(|first| first.form.members().iter().any(taken))
             }
-            Some((Written::Relation(relation), _)) => !relation.form.members().iter().any(taken),
-            Some((Written::Jq(written), _)) => is_path(written.0.as_str()),
+            Some((FollowForm::Relation(relation), _)) => !relation.form.members().iter().any(taken),
+            Some((FollowForm::Jq(written), _)) => is_path(written.0.as_str()),
             None => false,
         }
     }

@@ -88,7 +88,7 @@ impl Step for Merging {
 }
 
 /// An answer that was read.
-struct Part {
+struct ReadAnswer {
     at: usize,
     name: Option<Arc<str>>,
     data: Data,
@@ -96,7 +96,7 @@ struct Part {
     text: Option<format::Text>,
 }
 
-impl Part {
+impl ReadAnswer {
     /// Its status and fields, if it has a name and an expression uses them.
     fn answer(&self) -> Option<(Arc<str>, Data)> {
         Some((self.name.clone()?, answers::of(&self.names)?.clone()))
@@ -129,7 +129,7 @@ async fn merge(ready: Arc<ReadyMerge>, flow: Flow, scope: Arc<Scope>) -> Outcome
     for part in &parts {
         part.note(&mut names);
     }
-    let answers: Vec<_> = parts.iter().filter_map(Part::answer).collect();
+    let answers: Vec<_> = parts.iter().filter_map(ReadAnswer::answer).collect();
     if !answers.is_empty() {
         names.values.push(answers::gather(answers));
     }
@@ -163,7 +163,7 @@ fn single(mut outputs: Vec<Data>) -> Result<Option<Data>, Error> {
 /// All answers, in the order of their requests. A failure ends it, and with it the calls still running, as soon as
 /// those that were written before it have ended: of several failures the first that is written counts, so that the
 /// same failures have the same status, whichever arrives first.
-async fn gather(flow: Flow, bound: usize) -> Result<Vec<Part>, Error> {
+async fn gather(flow: Flow, bound: usize) -> Result<Vec<ReadAnswer>, Error> {
     let mut started = 0;
     let mut running = flow.drive(Order::Arrival, |producer| {
         started += 1;
@@ -182,12 +182,12 @@ async fn gather(flow: Flow, bound: usize) -> Result<Vec<Part>, Error> {
             return Err(error);
         }
     }
-    parts.sort_unstable_by_key(|part: &Part| part.at);
+    parts.sort_unstable_by_key(|part: &ReadAnswer| part.at);
     Ok(parts)
 }
 
 /// Reads one of the answers; calls are counted from 1.
-async fn part(at: usize, producer: Producer, bound: usize) -> (usize, Result<Option<Part>, Error>) {
+async fn part(at: usize, producer: Producer, bound: usize) -> (usize, Result<Option<ReadAnswer>, Error>) {
     let name = producer.name.clone();
     let read = async {
         let Some(answer) = producer.outcome.await.transpose()? else { return Ok(None) };
@@ -196,7 +196,7 @@ async fn part(at: usize, producer: Producer, bound: usize) -> (usize, Result<Opt
         }
         let (names, text) = (answer.names.clone(), format::Text::of(&answer));
         let data = format::data(answer, bound).await?;
-        Ok(Some(Part { at, name: name.clone(), data, names, text }))
+        Ok(Some(ReadAnswer { at, name: name.clone(), data, names, text }))
     };
     (at, read.await.map_err(|error| named(error, name.as_deref())))
 }

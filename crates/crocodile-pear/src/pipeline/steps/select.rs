@@ -9,20 +9,20 @@ use crate::pipeline::step::{About, Compile, MAX_BODY, Spec, Step};
 
 /// A map in the shape of the output.
 #[derive(Clone, Debug)]
-pub struct Select(Located<Fields>, Option<Kept>);
+pub struct Select(Located<SelectedFields>, Option<KeptFields>);
 
 /// The two expressions of a shape, compiled before its place in the pipeline is known.
 #[derive(Clone, Debug)]
-struct Kept {
+struct KeptFields {
     one: Expression,
     each: Expression,
 }
 
-type Fields = IndexMap<String, Wanted>;
+type SelectedFields = IndexMap<String, Selection>;
 
 /// The value of a field.
 #[derive(Clone, Debug)]
-enum Wanted {
+enum Selection {
     /// `true`: it is taken from where it stands.
     Same,
     /// `false`: it is left out of `'*'`.
@@ -30,7 +30,7 @@ enum Wanted {
     /// An expression: it is taken from somewhere else.
     Of(Expression),
     /// A map: an object of these.
-    Object(Fields),
+    Object(SelectedFields),
 }
 
 impl Decode for Select {
@@ -57,7 +57,7 @@ impl Decode for Select {
     }
 }
 
-fn fields(node: &Node, problems: &mut Problems) -> Option<Fields> {
+fn fields(node: &Node, problems: &mut Problems) -> Option<SelectedFields> {
     let entries = node.expect_map("a map in the shape of the output", problems)?;
     if entries.is_empty() {
         return problems.error(
@@ -66,7 +66,7 @@ fn fields(node: &Node, problems: &mut Problems) -> Option<Fields> {
             "write `name: true` for each field that is wanted",
         );
     }
-    let mut read = Some(Fields::new());
+    let mut read = Some(SelectedFields::new());
     for (key, inner) in entries {
         let wanted = wanted(key, inner, problems);
         read = match (read, wanted) {
@@ -79,7 +79,7 @@ fn fields(node: &Node, problems: &mut Problems) -> Option<Fields> {
     }
     let read = read?;
     let others = read.contains_key("*");
-    let idle = |key: &str| !others && matches!(read.get(key), Some(Wanted::Left));
+    let idle = |key: &str| !others && matches!(read.get(key), Some(Selection::Left));
     if let Some((key, _)) = entries.iter().find(|(key, _)| idle(&key.value)) {
         let remedy = "leave it out, or write `'*': true` for all the others";
         return problems.error(key.span, format!("`{}` is not taken anyway", key.value), remedy);
@@ -87,15 +87,15 @@ fn fields(node: &Node, problems: &mut Problems) -> Option<Fields> {
     Some(read)
 }
 
-fn wanted(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<Wanted> {
+fn wanted(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<Selection> {
     let wanted = match (&node.kind, node.as_plain()) {
-        (_, Some("true")) => Wanted::Same,
-        (_, Some("false")) => Wanted::Left,
-        (NodeKind::Map(_), _) => Wanted::Object(fields(node, problems)?),
-        _ => Wanted::Of(Expression::decode(node, problems)?),
+        (_, Some("true")) => Selection::Same,
+        (_, Some("false")) => Selection::Left,
+        (NodeKind::Map(_), _) => Selection::Object(fields(node, problems)?),
+        _ => Selection::Of(Expression::decode(node, problems)?),
     };
     match (key.as_str(), &wanted) {
-        ("*", Wanted::Same) | (_, Wanted::Object(_)) => Some(wanted),
+        ("*", Selection::Same) | (_, Selection::Object(_)) => Some(wanted),
         ("*", _) => problems.error(node.span, "`'*'` stands for all other fields", "write `'*': true`"),
         (name, _) if name.ends_with("[]") => {
             let remedy = format!("write a map, as in `'{name}': {{ id: true }}`");
@@ -117,7 +117,7 @@ impl Spec for Select {
             let sound = filters.iter().all(Option::is_some);
             let (one, each) = sources(&self.0.value);
             let written = |source| Expression::plain(Located::new(source, self.0.span));
-            sound.then(|| Kept { one: written(one), each: written(each) })
+            sound.then(|| KeptFields { one: written(one), each: written(each) })
         })?;
         let each = cx.apart(|cx| cx.filter(&kept.each))?;
         let one = cx.filter(&kept.one)?;
@@ -138,34 +138,34 @@ impl Select {
             compile(&expression.0.value)?;
         }
         let (one, each) = sources(&self.0.value);
-        let kept = Kept { one: compile(&one)?, each: compile(&each)? };
+        let kept = KeptFields { one: compile(&one)?, each: compile(&each)? };
         Ok(Select(self.0, Some(kept)))
     }
 }
 
-fn names(fields: &Fields) -> String {
+fn names(fields: &SelectedFields) -> String {
     fields.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// The expressions that are written in it, at any depth.
-fn expressions<'a>(fields: &'a Fields) -> Vec<&'a Expression> {
-    let within = |wanted: &'a Wanted| match wanted {
-        Wanted::Of(expression) => vec![expression],
-        Wanted::Object(inner) => expressions(inner),
-        Wanted::Same | Wanted::Left => Vec::new(),
+fn expressions<'a>(fields: &'a SelectedFields) -> Vec<&'a Expression> {
+    let within = |wanted: &'a Selection| match wanted {
+        Selection::Of(expression) => vec![expression],
+        Selection::Object(inner) => expressions(inner),
+        Selection::Same | Selection::Left => Vec::new(),
     };
     fields.values().flat_map(within).collect()
 }
 
 /// The expressions that make the object of an item, and of each item of a list.
-fn sources(fields: &Fields) -> (String, String) {
+fn sources(fields: &SelectedFields) -> (String, String) {
     let one = source(fields, "");
     let each = format!("map({one})");
     (one, each)
 }
 
 /// The expression that makes the object; `at` is the path of the same place in the item.
-fn source(fields: &Fields, at: &str) -> String {
+fn source(fields: &SelectedFields, at: &str) -> String {
     let mut entries = Vec::new();
     let mut left = Vec::new();
     for (name, wanted) in fields.iter().filter(|(name, _)| *name != "*") {
@@ -174,12 +174,12 @@ fn source(fields: &Fields, at: &str) -> String {
         let path = format!("{at}[{key}]");
         left.push(key.clone());
         match wanted {
-            Wanted::Left => {}
-            Wanted::Same => entries.push(format!("{key}: .{path}")),
+            Selection::Left => {}
+            Selection::Same => entries.push(format!("{key}: .{path}")),
             // Behind a comment, the bracket needs a line of its own.
-            Wanted::Of(expression) => entries.push(format!("{key}: ({}\n)", expression.0.value)),
-            Wanted::Object(inner) if plain == name => entries.push(format!("{key}: {}", source(inner, &path))),
-            Wanted::Object(inner) => entries.push(format!("{key}: (.{path} | map({}))", source(inner, ""))),
+            Selection::Of(expression) => entries.push(format!("{key}: ({}\n)", expression.0.value)),
+            Selection::Object(inner) if plain == name => entries.push(format!("{key}: {}", source(inner, &path))),
+            Selection::Object(inner) => entries.push(format!("{key}: (.{path} | map({}))", source(inner, ""))),
         }
     }
     let object = format!("{{{}}}", entries.join(", "));

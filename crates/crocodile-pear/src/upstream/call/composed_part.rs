@@ -30,12 +30,12 @@ pub(crate) struct PartFields {
 pub struct Part {
     parts: Arc<Parts>,
     /// The parts of the client's request that it has; most calls have none.
-    asked: Option<Box<Asked>>,
+    asked: Option<Box<AskedFields>>,
 }
 
 /// The parts of the client's request that a call has.
 #[derive(Clone)]
-struct Asked {
+struct AskedFields {
     personal: CredentialUse,
     addressed: bool,
     with: AskedWith,
@@ -52,7 +52,7 @@ impl Part {
         let (personal, forwarded) = own(scope, headers, &written, true);
         let plain = personal == CredentialUse::default() && forwarded.is_empty() && !addressed;
         let with = AskedWith { personal: false, forwarded };
-        Part { parts, asked: (!plain).then(|| Box::new(Asked { personal, addressed, with })) }
+        Part { parts, asked: (!plain).then(|| Box::new(AskedFields { personal, addressed, with })) }
     }
 
     /// Notes what became of the call.

@@ -99,20 +99,20 @@ pub(crate) struct ForwardSettings<'a> {
 /// The same, compiled.
 #[derive(Default)]
 pub struct Forward {
-    fields: Fields,
+    fields: ForwardedFields,
     host: Host,
     facts: Facts,
     headers: Vec<(HeaderName, Template)>,
 }
 
-enum Fields {
+enum ForwardedFields {
     All,
     Named(Vec<HeaderName>),
 }
 
-impl Default for Fields {
+impl Default for ForwardedFields {
     fn default() -> Self {
-        Fields::Named(Vec::new())
+        ForwardedFields::Named(Vec::new())
     }
 }
 
@@ -153,8 +153,8 @@ impl Forward {
     /// Compiles the settings. Every problem is noted.
     pub(crate) fn compile(spec: &ForwardSettings<'_>, problems: &mut Problems) -> Option<Self> {
         let fields = match spec.fields {
-            FieldsSpec::All => Some(Fields::All),
-            FieldsSpec::Named(names) => named(names, problems).map(Fields::Named),
+            FieldsSpec::All => Some(ForwardedFields::All),
+            FieldsSpec::Named(names) => named(names, problems).map(ForwardedFields::Named),
         };
         let host = match spec.host {
             None => Some(Host::Server),
@@ -292,9 +292,9 @@ pub(crate) fn of_request(
 }
 
 /// The values that an upstream's templates can refer to.
-struct Asked<'a>(&'a Scope);
+struct ScopeSource<'a>(&'a Scope);
 
-impl Source for Asked<'_> {
+impl Source for ScopeSource<'_> {
     fn param(&self, _: &str) -> Option<&str> {
         None
     }
@@ -314,7 +314,7 @@ impl Source for Asked<'_> {
 impl Forward {
     /// The client's header fields of these names, and nothing else.
     pub fn named(names: Vec<HeaderName>) -> Self {
-        Forward { fields: Fields::Named(names), ..Forward::default() }
+        Forward { fields: ForwardedFields::Named(names), ..Forward::default() }
     }
 
     /// The header fields of a call.
@@ -327,13 +327,13 @@ impl Forward {
         }
         let mut headers = match &self.fields {
             // Here the client's fields need not be parsed.
-            Fields::Named(names) if names.is_empty() => HeaderMap::new(),
-            Fields::Named(names) => pick(names, scope.headers()),
-            Fields::All => all(scope.headers(), likeness),
+            ForwardedFields::Named(names) if names.is_empty() => HeaderMap::new(),
+            ForwardedFields::Named(names) => pick(names, scope.headers()),
+            ForwardedFields::All => all(scope.headers(), likeness),
         };
         if let Some(credentials) = scope.facts().credentials() {
             // A named field is intended. `cookie` is named for the other cookies in it.
-            if let Fields::All = self.fields {
+            if let ForwardedFields::All = self.fields {
                 credentials.remove_headers(&mut headers);
             }
             credentials.remove_cookies(&mut headers);
@@ -359,7 +359,7 @@ impl Forward {
         }
         for (name, template) in &self.headers {
             let unfit = |_| Error::new(Kind::BadRequest, format!("the value for `{name}` is not allowed in a header"));
-            let text = template.field(&Asked(scope))?;
+            let text = template.field(&ScopeSource(scope))?;
             fields.write(name, text.map(|text| HeaderValue::from_str(&text)).transpose().map_err(unfit)?);
         }
         if scope.forwarded() {
@@ -374,7 +374,7 @@ impl Forward {
     }
 
     fn adds_fields(&self) -> bool {
-        let named = matches!(&self.fields, Fields::Named(names) if names.is_empty());
+        let named = matches!(&self.fields, ForwardedFields::Named(names) if names.is_empty());
         !named || !self.headers.is_empty() || !matches!(self.facts, Facts::Off)
     }
 
@@ -413,7 +413,7 @@ impl Trailing {
     }
 
     pub(crate) fn of<'a>(forward: &Arc<Forward>, scope: &Scope, set: impl Iterator<Item = &'a HeaderName>) -> Self {
-        if matches!(&forward.fields, Fields::Named(names) if names.is_empty()) {
+        if matches!(&forward.fields, ForwardedFields::Named(names) if names.is_empty()) {
             return Trailing::default();
         }
         let mut never: Vec<HeaderName> = set.cloned().collect();
@@ -438,8 +438,8 @@ impl TrailingRule {
             TrailingRule::Own => true,
             TrailingRule::Client { never, .. } if never.contains(name) => false,
             TrailingRule::Client { forward, .. } => match &forward.fields {
-                Fields::Named(names) => names.contains(name),
-                Fields::All => travels(name, Likeness::Same),
+                ForwardedFields::Named(names) => names.contains(name),
+                ForwardedFields::All => travels(name, Likeness::Same),
             },
         }
     }
@@ -482,8 +482,8 @@ impl Forward {
     /// The client's header fields that are sent as they came; `None` for all.
     pub(crate) fn sent_fields(&self) -> Option<&[HeaderName]> {
         match &self.fields {
-            Fields::Named(names) => Some(names),
-            Fields::All => None,
+            ForwardedFields::Named(names) => Some(names),
+            ForwardedFields::All => None,
         }
     }
 
@@ -669,7 +669,7 @@ mod tests {
             ("forwarded_", "for=10.0.0.1"),
             ("x-b", "2"),
         ];
-        let all = Forward { fields: Fields::All, ..Forward::default() };
+        let all = Forward { fields: ForwardedFields::All, ..Forward::default() };
         assert_eq!(sent(&all, &scope(None, &fields)), ["x-b: 2"]);
         let named = Forward::named(vec![HeaderName::from_static("x_role"), HeaderName::from_static("x-role")]);
         assert_eq!(sent(&named, &scope(None, &fields)), ["x_role: admin"]);
@@ -688,7 +688,7 @@ mod tests {
                 .unwrap_or_default()
         };
         assert_eq!(followed(Forward::default()), "");
-        assert_eq!(followed(Forward { fields: Fields::All, ..Forward::default() }), "x-sum x-role");
+        assert_eq!(followed(Forward { fields: ForwardedFields::All, ..Forward::default() }), "x-sum x-role");
         let named = ["x-role", "cookie", "x-end", "x-set"].map(HeaderName::from_static);
         assert_eq!(followed(Forward::named(named.to_vec())), "x-role");
     }
@@ -698,7 +698,7 @@ mod tests {
         let fields = [("connection", "close, X-A"), ("x-a", "1"), ("x-b", "2")];
         let named = Forward::named(vec![HeaderName::from_static("x-a"), HeaderName::from_static("x-b")]);
         assert_eq!(sent(&named, &scope(None, &fields)), ["x-b: 2"]);
-        let all = Forward { fields: Fields::All, ..Forward::default() };
+        let all = Forward { fields: ForwardedFields::All, ..Forward::default() };
         assert_eq!(sent(&all, &scope(None, &fields)), ["connection: close, X-A", "x-b: 2"]);
     }
 }

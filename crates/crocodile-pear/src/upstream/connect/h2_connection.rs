@@ -178,16 +178,16 @@ pub(crate) struct Driver {
 impl Driver {
     /// Until it accepts no further call: its time is over, or the connection has ended.
     pub(crate) async fn until_over(&mut self) {
-        self.run(Seen::Over).await;
+        self.run(WatchEnd::Over).await;
     }
 
     /// Until the connection ends: calls in flight are finished.
     pub(crate) async fn until_end(&mut self) {
-        self.run(Seen::Gone).await;
+        self.run(WatchEnd::Gone).await;
     }
 
     /// Until this is seen, or the connection has ended.
-    async fn run(&mut self, wanted: Seen) {
+    async fn run(&mut self, wanted: WatchEnd) {
         if self.watch.gone {
             return;
         }
@@ -202,8 +202,8 @@ impl Driver {
             }
             loop {
                 let seen = ready!(self.watch.poll(cx));
-                self.watch.gone |= seen == Seen::Gone;
-                if seen == Seen::Gone || seen == wanted {
+                self.watch.gone |= seen == WatchEnd::Gone;
+                if seen == WatchEnd::Gone || seen == wanted {
                     return Poll::Ready(());
                 }
             }
@@ -214,7 +214,7 @@ impl Driver {
 
 /// The event that ends the watch of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum WatchEnd {
     /// Its time is over.
     Over,
     /// The upstream does not answer.
@@ -241,7 +241,7 @@ impl Watch {
     }
 
     /// Ready when its time is over, and when the upstream does not answer a ping.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Seen> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<WatchEnd> {
         loop {
             if self.asked
                 && let Some(pings) = &mut self.pings
@@ -252,12 +252,12 @@ impl Watch {
             }
             ready!(self.timer.as_mut().poll(cx));
             if self.asked {
-                return Poll::Ready(Seen::Gone);
+                return Poll::Ready(WatchEnd::Gone);
             }
             let (next, over) = self.tick();
             self.timer.as_mut().reset(Instant::now() + next);
             if over {
-                return Poll::Ready(Seen::Over);
+                return Poll::Ready(WatchEnd::Over);
             }
         }
     }

@@ -37,12 +37,12 @@ pub(crate) struct Choice<T> {
 
 struct Rule<T> {
     when: Option<Filter>,
-    part: Option<Part>,
+    part: Option<ClientShare>,
     to: T,
 }
 
 /// The clients of a rule: those whose points lie between the two.
-struct Part {
+struct ClientShare {
     from: f64,
     to: f64,
     by: Option<Filter>,
@@ -94,7 +94,7 @@ impl<T> Choice<T> {
                 let message = "the rules below this one never decide: it fits every request";
                 problems.warning(rule.to.span, message, "put it last, or add `when` or `share`");
             }
-            ready.push(Rule { when, part: part.map(|(from, to)| Part { from, to, by }), to });
+            ready.push(Rule { when, part: part.map(|(from, to)| ClientShare { from, to, by }), to });
         }
         sound.map(|()| Choice { name: name.into(), rules: ready })
     }
@@ -214,7 +214,7 @@ mod tests {
 
     fn canary(share: f64) -> Choice<&'static str> {
         let by = Filter::compile("$headers.user", &["headers"]).expect("an expression");
-        let part = Some(Part { from: 0.0, to: share, by: Some(by) });
+        let part = Some(ClientShare { from: 0.0, to: share, by: Some(by) });
         let rules = vec![Rule { when: None, part, to: "new" }, Rule { when: None, part: None, to: "old" }];
         Choice { name: "shop".into(), rules }
     }

@@ -90,7 +90,7 @@ struct Parser<'a> {
     parameters: &'a [(String, String)],
 }
 
-type Written = Result<String, String>;
+type CelResult = Result<String, String>;
 
 impl Parser<'_> {
     fn peek(&self) -> Option<&Token> {
@@ -107,7 +107,7 @@ impl Parser<'_> {
         if self.accept(sign) { Ok(()) } else { Err(format!("`{sign}` is missing")) }
     }
 
-    fn name(&mut self) -> Written {
+    fn name(&mut self) -> CelResult {
         match self.tokens.get(self.at) {
             Some(Token::Name(name)) => {
                 self.at += 1;
@@ -117,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    fn or(&mut self) -> Written {
+    fn or(&mut self) -> CelResult {
         let mut text = self.and()?;
         while self.accept("||") {
             text = format!("({text} or {})", self.and()?);
@@ -125,7 +125,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    fn and(&mut self) -> Written {
+    fn and(&mut self) -> CelResult {
         let mut text = self.comparison()?;
         while self.accept("&&") {
             text = format!("({text} and {})", self.comparison()?);
@@ -133,7 +133,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    fn comparison(&mut self) -> Written {
+    fn comparison(&mut self) -> CelResult {
         let left = self.unary()?;
         for sign in ["==", "!=", "<=", ">=", "<", ">"] {
             if self.accept(sign) {
@@ -150,14 +150,14 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn unary(&mut self) -> Written {
+    fn unary(&mut self) -> CelResult {
         match self.accept("!") {
             true => Ok(format!("({} | not)", self.unary()?)),
             false => self.primary(),
         }
     }
 
-    fn primary(&mut self) -> Written {
+    fn primary(&mut self) -> CelResult {
         let mut text = match self.tokens.get(self.at).cloned() {
             Some(Token::Sign("(")) => {
                 self.at += 1;
@@ -195,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self) -> Written {
+    fn list(&mut self) -> CelResult {
         self.expect("[")?;
         let mut items = Vec::new();
         while !self.accept("]") {
@@ -206,7 +206,7 @@ impl Parser<'_> {
     }
 
     /// The expression that a name stands for.
-    fn named(&mut self, name: &str) -> Written {
+    fn named(&mut self, name: &str) -> CelResult {
         Ok(match name {
             "true" | "false" | "null" => name.to_owned(),
             "has" => {
@@ -241,7 +241,7 @@ impl Parser<'_> {
     }
 
     /// The key that a map of the request is asked for: `.Key` or `['Key']`.
-    fn member(&mut self) -> Written {
+    fn member(&mut self) -> CelResult {
         if self.accept(".") {
             return self.name();
         }
@@ -259,7 +259,7 @@ impl Parser<'_> {
         format!("({map}{} | if . == null then null else [.] | flatten end)", jq::field(key))
     }
 
-    fn method(&mut self, subject: &str, name: &str) -> Written {
+    fn method(&mut self, subject: &str, name: &str) -> CelResult {
         let argument = match self.accept(")") {
             true => String::new(),
             false => {

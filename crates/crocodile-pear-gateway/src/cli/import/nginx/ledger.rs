@@ -10,10 +10,10 @@ use crate::cli::import::report::{Fate, Report};
 /// The account of a file's directives.
 #[derive(Default)]
 pub struct Ledger {
-    entries: RefCell<HashMap<usize, Entry>>,
+    entries: RefCell<HashMap<usize, LedgerEntry>>,
 }
 
-struct Entry {
+struct LedgerEntry {
     fate: Fate,
     message: String,
     remedy: String,
@@ -59,7 +59,7 @@ impl Ledger {
 
     fn note(&self, directive: &Directive, fate: Fate, message: String, remedy: String, is_whole: bool) {
         let mut entries = self.entries.borrow_mut();
-        let entry = Entry { fate, message, remedy, is_whole };
+        let entry = LedgerEntry { fate, message, remedy, is_whole };
         match entries.get(&directive.number) {
             Some(known) if weight(known.fate) >= weight(fate) => {}
             _ => drop(entries.insert(directive.number, entry)),

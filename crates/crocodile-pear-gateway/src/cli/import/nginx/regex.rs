@@ -256,7 +256,7 @@ fn quoted(letter: char) -> String {
 
 /// A part of one alternative of the whole.
 #[derive(Clone, Debug)]
-enum Item {
+enum RegexItem {
     Letter(char),
     Atom {
         source: String,
@@ -271,32 +271,32 @@ enum Item {
 }
 
 /// Adds the sequences of a list of nodes to each of those so far.
-fn expand(nodes: &[Node], so_far: &mut Vec<Vec<Item>>, done: &mut Vec<Vec<Item>>) -> Result<(), String> {
+fn expand(nodes: &[Node], so_far: &mut Vec<Vec<RegexItem>>, done: &mut Vec<Vec<RegexItem>>) -> Result<(), String> {
     for node in nodes {
-        let each: Vec<Vec<Item>> = match node {
-            Node::Letter(letter) => vec![vec![Item::Letter(*letter)]],
-            Node::Maybe(letter) => vec![vec![], vec![Item::Letter(*letter)]],
-            Node::Atom { source, is_any } => vec![vec![Item::Atom { source: source.clone(), is_any: *is_any }]],
-            Node::Rest => vec![vec![Item::Rest]],
-            Node::End => vec![vec![Item::End]],
+        let each: Vec<Vec<RegexItem>> = match node {
+            Node::Letter(letter) => vec![vec![RegexItem::Letter(*letter)]],
+            Node::Maybe(letter) => vec![vec![], vec![RegexItem::Letter(*letter)]],
+            Node::Atom { source, is_any } => vec![vec![RegexItem::Atom { source: source.clone(), is_any: *is_any }]],
+            Node::Rest => vec![vec![RegexItem::Rest]],
+            Node::End => vec![vec![RegexItem::End]],
             Node::Group { number, name, alternatives, is_optional } => {
                 let mut inner = Vec::new();
                 for alternative in alternatives {
                     expand(alternative, &mut vec![Vec::new()], &mut inner)?;
                 }
                 let key = number.map(|number| number.to_string());
-                let wrap = |items: Vec<Item>| match &key {
+                let wrap = |items: Vec<RegexItem>| match &key {
                     Some(key) => {
-                        let mut all = vec![Item::Open(key.clone(), name.clone())];
+                        let mut all = vec![RegexItem::Open(key.clone(), name.clone())];
                         all.extend(items);
-                        all.push(Item::Close(key.clone()));
+                        all.push(RegexItem::Close(key.clone()));
                         all
                     }
                     None => items,
                 };
-                let mut each: Vec<Vec<Item>> = inner.into_iter().map(wrap).collect();
+                let mut each: Vec<Vec<RegexItem>> = inner.into_iter().map(wrap).collect();
                 if *is_optional {
-                    let missing = key.iter().map(|key| Item::Missing(key.clone(), name.clone())).collect();
+                    let missing = key.iter().map(|key| RegexItem::Missing(key.clone(), name.clone())).collect();
                     each.insert(0, missing);
                 }
                 each
@@ -327,32 +327,32 @@ struct Builder {
     is_open: bool,
 }
 
-fn route(sequence: &[Item]) -> Result<Route, String> {
+fn route(sequence: &[RegexItem]) -> Result<Route, String> {
     let mut builder = Builder::default();
     let mut items = sequence;
     let mut is_ended = false;
     while let Some(first) = items.first() {
         match first {
-            Item::Letter('/') => {
+            RegexItem::Letter('/') => {
                 builder.text('/');
                 items = &items[1..];
-                let end = items.iter().position(|item| matches!(item, Item::Letter('/') | Item::End));
+                let end = items.iter().position(|item| matches!(item, RegexItem::Letter('/') | RegexItem::End));
                 let (segment, after) = items.split_at(end.unwrap_or(items.len()));
                 builder.segment(segment)?;
                 items = after;
             }
-            Item::End => {
+            RegexItem::End => {
                 is_ended = true;
                 items = &items[1..];
-                if let Some(item) = items.iter().find(|item| !matches!(item, Item::Close(_))) {
+                if let Some(item) = items.iter().find(|item| !matches!(item, RegexItem::Close(_))) {
                     return Err(format!("`$` is not its end: {item:?} follows"));
                 }
             }
-            Item::Rest if builder.pieces.is_empty() => {
+            RegexItem::Rest if builder.pieces.is_empty() => {
                 builder.rest(true);
                 items = &items[1..];
             }
-            Item::Open(..) | Item::Close(_) | Item::Missing(..) => {
+            RegexItem::Open(..) | RegexItem::Close(_) | RegexItem::Missing(..) => {
                 builder.mark(first);
                 items = &items[1..];
             }
@@ -379,16 +379,16 @@ impl Builder {
         }
     }
 
-    fn mark(&mut self, item: &Item) {
+    fn mark(&mut self, item: &RegexItem) {
         match item {
-            Item::Open(key, name) => self.open.push((key.clone(), name.clone(), self.pieces.len())),
-            Item::Close(key) => {
+            RegexItem::Open(key, name) => self.open.push((key.clone(), name.clone(), self.pieces.len())),
+            RegexItem::Close(key) => {
                 if let Some(at) = self.open.iter().position(|(open, _, _)| open == key) {
                     let (key, name, from) = self.open.remove(at);
                     self.captures.push((key, name, self.pieces[from..].to_vec()));
                 }
             }
-            Item::Missing(key, name) => self.captures.push((key.clone(), name.clone(), Vec::new())),
+            RegexItem::Missing(key, name) => self.captures.push((key.clone(), name.clone(), Vec::new())),
             _ => {}
         }
     }
@@ -408,20 +408,21 @@ impl Builder {
         self.has_rest = true;
     }
 
-    fn segment(&mut self, items: &[Item]) -> Result<(), String> {
+    fn segment(&mut self, items: &[RegexItem]) -> Result<(), String> {
         if self.has_rest {
             return Err("something follows `.*`".to_owned());
         }
-        let is_mark = |item: &&Item| matches!(item, Item::Open(..) | Item::Close(_) | Item::Missing(..));
-        let meant: Vec<&Item> = items.iter().filter(|item| !is_mark(item)).collect();
-        let rest = meant.iter().position(|item| matches!(item, Item::Rest));
+        let is_mark =
+            |item: &&RegexItem| matches!(item, RegexItem::Open(..) | RegexItem::Close(_) | RegexItem::Missing(..));
+        let meant: Vec<&RegexItem> = items.iter().filter(|item| !is_mark(item)).collect();
+        let rest = meant.iter().position(|item| matches!(item, RegexItem::Rest));
         if let Some(at) = rest {
             return self.open_end(items, at, meant.len());
         }
-        if meant.iter().all(|item| matches!(item, Item::Letter(_))) {
+        if meant.iter().all(|item| matches!(item, RegexItem::Letter(_))) {
             for item in items {
                 match item {
-                    Item::Letter(letter) => self.text(*letter),
+                    RegexItem::Letter(letter) => self.text(*letter),
                     mark => self.mark(mark),
                 }
             }
@@ -432,22 +433,22 @@ impl Builder {
     }
 
     /// A segment that is or ends with `.*`.
-    fn open_end(&mut self, items: &[Item], at: usize, count: usize) -> Result<(), String> {
+    fn open_end(&mut self, items: &[RegexItem], at: usize, count: usize) -> Result<(), String> {
         if at + 1 < count {
             return Err("something follows `.*`".to_owned());
         }
         let mut letters = 0;
         for item in items {
             match item {
-                Item::Letter(letter) => {
+                RegexItem::Letter(letter) => {
                     self.text(*letter);
                     letters += 1;
                 }
-                Item::Rest => {
+                RegexItem::Rest => {
                     self.is_open = letters > 0;
                     self.rest(letters > 0);
                 }
-                Item::Atom { source, .. } => return Err(format!("`{source}` stands before `.*`")),
+                RegexItem::Atom { source, .. } => return Err(format!("`{source}` stands before `.*`")),
                 mark => self.mark(mark),
             }
         }
@@ -455,24 +456,25 @@ impl Builder {
     }
 
     /// A segment that is a parameter.
-    fn parameter(&mut self, items: &[Item], meant: &[&Item]) {
-        let lead = items.iter().take_while(|item| matches!(item, Item::Open(..) | Item::Missing(..))).count();
-        let trail = items.iter().rev().take_while(|item| matches!(item, Item::Close(_) | Item::Missing(..))).count();
+    fn parameter(&mut self, items: &[RegexItem], meant: &[&RegexItem]) {
+        let lead = items.iter().take_while(|item| matches!(item, RegexItem::Open(..) | RegexItem::Missing(..))).count();
+        let trail =
+            items.iter().rev().take_while(|item| matches!(item, RegexItem::Close(_) | RegexItem::Missing(..))).count();
         let (before, rest) = items.split_at(lead);
         let (inside, after) = rest.split_at(rest.len().saturating_sub(trail));
         let closes: Vec<&String> = after
             .iter()
             .filter_map(|item| match item {
-                Item::Close(key) => Some(key),
+                RegexItem::Close(key) => Some(key),
                 _ => None,
             })
             .collect();
-        let own = |item: &&Item| matches!(item, Item::Open(key, _) if !inside.iter().any(|item| matches!(item, Item::Close(close) if close == key)));
+        let own = |item: &&RegexItem| matches!(item, RegexItem::Open(key, _) if !inside.iter().any(|item| matches!(item, RegexItem::Close(close) if close == key)));
         let name = before
             .iter()
             .filter(own)
             .find_map(|item| match item {
-                Item::Open(_, Some(name)) => Some(name.clone()),
+                RegexItem::Open(_, Some(name)) => Some(name.clone()),
                 _ => None,
             })
             .filter(|name| jq::is_name(name) && name != REST);
@@ -481,18 +483,18 @@ impl Builder {
         self.pieces.push(Piece::Param(name.clone()));
         self.path.push_str(&format!("{{{name}}}"));
         let regex = source(items, None);
-        let is_any = matches!(meant, [Item::Atom { is_any: true, .. }]);
+        let is_any = matches!(meant, [RegexItem::Atom { is_any: true, .. }]);
         if !is_any {
             self.checks.push((name.clone(), format!("^{regex}$")));
         }
         // Captures of a part of the segment.
         for item in items {
-            let Item::Open(key, written) = item else { continue };
-            let whole = before.iter().filter(own).any(|item| matches!(item, Item::Open(open, _) if open == key));
+            let RegexItem::Open(key, written) = item else { continue };
+            let whole = before.iter().filter(own).any(|item| matches!(item, RegexItem::Open(open, _) if open == key));
             if whole
                 || (closes.contains(&key)
-                    && inside.iter().all(|item| !matches!(item, Item::Open(open, _) if open == key))
-                    && before.iter().any(|item| matches!(item, Item::Open(open, _) if open == key)))
+                    && inside.iter().all(|item| !matches!(item, RegexItem::Open(open, _) if open == key))
+                    && before.iter().any(|item| matches!(item, RegexItem::Open(open, _) if open == key)))
             {
                 continue;
             }
@@ -534,12 +536,12 @@ impl Builder {
 }
 
 /// A segment as a regular expression again; `named` is the capture that gets the name `c`.
-fn source(items: &[Item], named: Option<&str>) -> String {
-    let one = |item: &Item| match item {
-        Item::Letter(letter) => quoted(*letter),
-        Item::Atom { source, .. } => source.clone(),
-        Item::Open(key, _) if Some(key.as_str()) == named => "(?<c>".to_owned(),
-        Item::Close(key) if Some(key.as_str()) == named => ")".to_owned(),
+fn source(items: &[RegexItem], named: Option<&str>) -> String {
+    let one = |item: &RegexItem| match item {
+        RegexItem::Letter(letter) => quoted(*letter),
+        RegexItem::Atom { source, .. } => source.clone(),
+        RegexItem::Open(key, _) if Some(key.as_str()) == named => "(?<c>".to_owned(),
+        RegexItem::Close(key) if Some(key.as_str()) == named => ")".to_owned(),
         _ => String::new(),
     };
     items.iter().map(one).collect()

@@ -34,12 +34,12 @@ pub struct Maps<'a> {
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum ValuePart {
     Text(String),
     Name(String),
 }
 
-fn parts(text: &str) -> Vec<Part> {
+fn parts(text: &str) -> Vec<ValuePart> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
@@ -62,22 +62,22 @@ fn parts(text: &str) -> Vec<Part> {
         if name.is_empty() {
             plain.push('$');
         } else {
-            parts.push(Part::Text(std::mem::take(&mut plain)));
-            parts.push(Part::Name(name.to_owned()));
+            parts.push(ValuePart::Text(std::mem::take(&mut plain)));
+            parts.push(ValuePart::Name(name.to_owned()));
         }
         rest = next;
     }
     plain.push_str(rest);
-    parts.push(Part::Text(plain));
-    parts.retain(|part| *part != Part::Text(String::new()));
+    parts.push(ValuePart::Text(plain));
+    parts.retain(|part| *part != ValuePart::Text(String::new()));
     parts
 }
 
 /// The names of the variables in a text.
 pub fn names(text: &str) -> Vec<String> {
     let name = |part| match part {
-        Part::Name(name) => Some(name),
-        Part::Text(_) => None,
+        ValuePart::Name(name) => Some(name),
+        ValuePart::Text(_) => None,
     };
     parts(text).into_iter().filter_map(name).collect()
 }
@@ -90,18 +90,17 @@ impl Names<'_> {
     pub fn resolve(&self, text: &str) -> Result<Vec<Piece>, String> {
         let mut all = Vec::new();
         let parts = parts(text);
-        let is_query =
-            |at: usize| matches!(parts.get(at), Some(Part::Name(name)) if name == "args" || name == "query_string");
+        let is_query = |at: usize| matches!(parts.get(at), Some(ValuePart::Name(name)) if name == "args" || name == "query_string");
         for (at, part) in parts.iter().enumerate() {
             let pieces = match part.clone() {
                 // The whole query with its `?`, however it is put together.
-                Part::Name(name) if name == "is_args" && is_query(at + 1) => vec![Piece::Query],
-                Part::Text(text) if text.ends_with('?') && is_query(at + 1) => {
+                ValuePart::Name(name) if name == "is_args" && is_query(at + 1) => vec![Piece::Query],
+                ValuePart::Text(text) if text.ends_with('?') && is_query(at + 1) => {
                     vec![Piece::Text(text[..text.len() - 1].to_owned()), Piece::Query]
                 }
-                Part::Name(_) if is_query(at) && matches!(all.last(), Some(Piece::Query)) => continue,
-                Part::Text(text) => vec![Piece::Text(text)],
-                Part::Name(name) => self.one(&name)?,
+                ValuePart::Name(_) if is_query(at) && matches!(all.last(), Some(Piece::Query)) => continue,
+                ValuePart::Text(text) => vec![Piece::Text(text)],
+                ValuePart::Name(name) => self.one(&name)?,
             };
             pieces.into_iter().for_each(|piece| piece::push(&mut all, piece));
         }

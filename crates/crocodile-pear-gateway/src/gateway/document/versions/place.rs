@@ -37,10 +37,10 @@ pub struct Api {
 }
 
 /// The endpoints of one version, by what requests they serve.
-type Edition<'a> = IndexMap<String, Entry<'a>>;
+type Edition<'a> = IndexMap<String, VersionedEndpoint<'a>>;
 
 #[derive(Clone)]
-struct Entry<'a> {
+struct VersionedEndpoint<'a> {
     written: Located<String>,
     spec: &'a EndpointSpec,
     /// From the newest to the oldest.
@@ -101,7 +101,10 @@ impl VersionsSpec {
         problems: &mut Problems,
     ) -> (Vec<Edition<'a>>, Option<()>) {
         let newest = endpoints.iter().map(|(name, (span, spec))| {
-            (key(name), Entry { written: Located::new(name.clone(), *span), spec, adapts: Vec::new(), same: false })
+            (
+                key(name),
+                VersionedEndpoint { written: Located::new(name.clone(), *span), spec, adapts: Vec::new(), same: false },
+            )
         });
         let mut editions = vec![newest.collect::<Edition<'a>>()];
         let mut sound = Some(());
@@ -170,7 +173,7 @@ impl OlderSpec {
             let written = Located::new(name.clone(), *span);
             match (differing, edition.get_mut(&key)) {
                 (Differing::Own(spec), _) => {
-                    edition.insert(key, Entry { written, spec, adapts: Vec::new(), same: false });
+                    edition.insert(key, VersionedEndpoint { written, spec, adapts: Vec::new(), same: false });
                 }
                 (Differing::Off, Some(_)) => drop(edition.shift_remove(&key)),
                 (Differing::Adapted(_), Some(entry)) if entry.spec.upgrade.is_some() => {
