@@ -59,3 +59,25 @@ pub fn public_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     ROOTS.get_or_init(|| Arc::new(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())).clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pem::*;
+
+    fn file(label: &str) -> String {
+        format!("-----BEGIN {label}-----\nAA==\n-----END {label}-----\n")
+    }
+
+    #[test]
+    fn a_file_with_something_else_says_what_it_has() {
+        let certificate = |label: &str| certificates(file(label).as_bytes()).map(|read| read.len());
+        assert_eq!(certificate("CERTIFICATE"), Ok(1));
+        assert_eq!(certificate("PRIVATE KEY"), Err("there is a key in this file, and no certificate"));
+        assert_eq!(certificate("PUBLIC KEY"), Err(NO_CERTIFICATE));
+        let key = |label: &str| private_key(file(label).as_bytes()).err();
+        assert_eq!(key("PRIVATE KEY"), None);
+        assert_eq!(key("CERTIFICATE"), Some("there is no key in this file"));
+        assert!(key("ENCRYPTED PRIVATE KEY").is_some_and(|told| told.starts_with("the key is encrypted")));
+        assert_eq!(certificates(b"-----BEGIN CERTIFICATE-----\n?").err(), Some(INVALID));
+    }
+}
