@@ -58,10 +58,4 @@ mod tests {
         assert!(pool.lend(Some(told)).is_none());
         hears.recv().expect("it is done");
     }
-
-    #[test]
-    fn without_room_a_job_comes_back() {
-        let pool = WorkerPool::new("test", 0, 1, |_: u8| ());
-        assert_eq!((pool.lend(1), pool.lend(2)), (None, Some(2)));
-    }
 }

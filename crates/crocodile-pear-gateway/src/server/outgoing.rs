@@ -1,4 +1,4 @@
-//! What HTTP/1.1 and HTTP/2 decide alike of an answer: its body, its length, its date.
+//! Decisions about an answer that HTTP/1.1 and HTTP/2 share: its body, its length, its date.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
