@@ -7,7 +7,7 @@ use http::header::HeaderMap;
 use http::{Method, Response, Uri};
 use serde::de::DeserializeOwned;
 
-use super::body::{MAX_BODY, Pulled};
+use super::body::Pulled;
 use super::calls;
 use super::expression::{IntoExpression, IntoItems, read};
 use super::faults::Faults;

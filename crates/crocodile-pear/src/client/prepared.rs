@@ -9,7 +9,7 @@ use http::{Request, Response};
 use http_body::Frame;
 
 use super::answer;
-use super::body::{MAX_BODY, Pulled};
+use super::body::Pulled;
 use super::faults::Faults;
 use super::handle::Client;
 use crate::config::carried_state::Carry;
