@@ -10,7 +10,7 @@ use super::part::Part;
 use crate::json::Raw;
 
 /// A type and an ID, as they are written.
-pub(super) type Key<'a> = (&'a [u8], &'a [u8]);
+pub(super) type ResourceKey<'a> = (&'a [u8], &'a [u8]);
 
 /// The same, kept with the bytes of its document.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -42,13 +42,13 @@ impl Included {
         Included(known)
     }
 
-    pub(super) fn get(&self, (kind, id): Key<'_>) -> Option<Part<'_>> {
+    pub(super) fn get(&self, (kind, id): ResourceKey<'_>) -> Option<Part<'_>> {
         self.0.get(&AskedKey(kind, id)).map(Part::of)
     }
 }
 
 /// The type and the ID of a resource.
-pub(super) fn key(resource: Part<'_>) -> Option<Key<'_>> {
+pub(super) fn key(resource: Part<'_>) -> Option<ResourceKey<'_>> {
     Some((resource.field("type")?.bytes(), resource.field("id")?.bytes()))
 }
 

@@ -3,7 +3,7 @@
 use super::object::Object;
 use super::rules::{Links, Plain, each, list};
 use crate::error::{Error, Kind};
-use crate::hypermedia::included::{Included, Key, key};
+use crate::hypermedia::included::{Included, ResourceKey, key};
 use crate::hypermedia::part::{Members, Part};
 use crate::json::Raw;
 use crate::offload;
