@@ -111,6 +111,14 @@ impl Pebble {
         fs::read_to_string(self.folder.join("pebble.log")).unwrap_or_default()
     }
 
+    /// Whether an order has replaced a certificate. Pebble does not find the order of a certificate whose serial number begins
+    /// with a zero byte, and refuses what would replace it: one of 128.
+    pub fn has_replaced(&self) -> bool {
+        let log = self.log();
+        let serials = log.split("Issued certificate serial ").skip(1).filter_map(|rest| rest.split(' ').next());
+        log.contains("is a replacement of") || serials.into_iter().any(|serial| serial.len() < 16)
+    }
+
     /// A page of its management.
     fn page(&self, path: &str) -> String {
         let client = Arc::new(trusting(&self.authority, ALL_VERSIONS));
