@@ -36,7 +36,7 @@ pub enum NodeKind {
 /// A value with its position in the file. A Rust program writes `value.into()`.
 ///
 /// ```
-/// let most: crocodile_pear::Located<u64> = 500.into();
+/// let most: crocodile_pear::unstable::config::spec::Located<u64> = 500.into();
 /// assert_eq!(most.value, 500);
 /// ```
 #[derive(Clone, Debug)]

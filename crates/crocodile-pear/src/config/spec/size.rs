@@ -10,7 +10,7 @@ use crate::config::problem::Problems;
 /// A number of bytes; written as a number, or with a unit (`64KiB`, `10MB`).
 ///
 /// ```
-/// assert_eq!(crocodile_pear::Size(1 << 20).bytes(), 1_048_576);
+/// assert_eq!(crocodile_pear::unstable::config::spec::Size(1 << 20).bytes(), 1_048_576);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Size(pub u64);

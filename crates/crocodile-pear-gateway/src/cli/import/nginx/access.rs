@@ -29,15 +29,9 @@ pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>, map: &mut
     }
 }
 
-/// Whether nobody may call.
-pub fn is_closed(scope: &Scope<'_>) -> bool {
-    let rules = scope.all(&["allow", "deny"]);
-    rules.first().is_some_and(|first| first.name == "deny" && first.is("all"))
-}
-
 fn addresses(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
     let rules = scope.all(&["allow", "deny"]);
-    if is_closed(scope) {
+    if scope.is_closed() {
         rules.iter().for_each(|rule| file.ledger.import(rule));
         return;
     }

@@ -1,6 +1,5 @@
 //! The locations of a server, nested ones among them, and which of them nginx would choose.
 
-use super::access;
 use super::parse::Directive;
 use super::scope::Scope;
 
@@ -40,7 +39,7 @@ impl Location<'_> {
             let name = directive.name.as_str();
             matches!(name, "return" | "internal") || name.ends_with("_pass") || name.contains("content_by_lua")
         };
-        access::is_closed(&self.scope) || self.scope.own().iter().any(answers)
+        self.scope.is_closed() || self.scope.own().iter().any(answers)
     }
 }
 

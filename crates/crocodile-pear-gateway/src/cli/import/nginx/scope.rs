@@ -20,6 +20,12 @@ impl<'a> Scope<'a> {
         Self { levels }
     }
 
+    /// Whether nobody may call.
+    pub fn is_closed(&self) -> bool {
+        let rules = self.all(&["allow", "deny"]);
+        rules.first().is_some_and(|first| first.name == "deny" && first.is("all"))
+    }
+
     /// The innermost block.
     pub fn own(&self) -> &'a [Directive] {
         self.levels.last().copied().unwrap_or_default()

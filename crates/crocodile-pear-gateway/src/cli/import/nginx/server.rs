@@ -449,7 +449,7 @@ impl<'a> Reader<'_, 'a> {
                 _ => {}
             }
         }
-        if access::is_closed(scope) {
+        if scope.is_closed() {
             scope.all(&["allow", "deny"]).iter().for_each(|rule| file.ledger.import(rule));
             return vec![status(403, None)];
         }
@@ -497,7 +497,7 @@ impl<'a> Reader<'_, 'a> {
                 let limited = names.clone();
                 let mut endpoints = self.content(&next.scope, Some(changed), route, names, false);
                 if let Some(limit) = location.scope.own().iter().find(|other| other.name == "limit_except") {
-                    if !access::is_closed(&location.scope.within(limit.inner())) {
+                    if !location.scope.within(limit.inner()).is_closed() {
                         let why = "in front of a rewrite to another location it is not imported";
                         self.file.ledger.report(limit, why, "write an endpoint for each method");
                         return Vec::new();
@@ -627,7 +627,7 @@ impl<'a> Reader<'_, 'a> {
                 _ => {}
             }
         }
-        if access::is_closed(&named.scope) {
+        if named.scope.is_closed() {
             self.file.ledger.report(named.directive, "nobody may call it", "leave it out");
             return None;
         }
@@ -653,7 +653,7 @@ impl<'a> Reader<'_, 'a> {
                 ..endpoint.clone()
             })
             .collect();
-        if access::is_closed(&inner) {
+        if inner.is_closed() {
             limit.inner().iter().for_each(|directive| self.file.ledger.import(directive));
             return endpoints;
         }
