@@ -87,7 +87,8 @@ impl Reader<'_> {
             let (event, range) = match event {
                 Ok(event) => event,
                 Err(fault) => {
-                    let opened = self.open.last().map(|open| open.span).filter(|span| span.length > 0);
+                    // A single pair in a list has no bracket of its own.
+                    let opened = self.open.iter().rev().map(|open| open.span).find(|span| span.length > 0);
                     return words::tell(self.file, &self.source, opened, &fault, self.problems);
                 }
             };
@@ -435,6 +436,7 @@ mod tests {
             ("a: {b: 1\n", "1:4+1 this `{` is never closed"),
             ("a: {id, x: .y[:10]}\n", "1:12+7 inside `{ }` a value with brackets needs quotes"),
             ("a: {b: c /{d} e, f: g}\n", "1:8+8 inside `{ }` a value with braces needs quotes"),
+            ("a: [b: c /{d}, e: f]\n", "1:8+6 inside `[ ]` a value with braces needs quotes"),
             ("a: {b: c\n  d: e}\n", "2:3+1 a `,` is missing before `d`"),
             ("a: 1\n  b: 2\n", "2:3+1 `a` has a value on its own line, so nothing can be below it"),
             ("a: [1\nb: 2\n", "1:4+1 this `[` is never closed"),
