@@ -60,7 +60,7 @@ fn find<'a>(holder: Part<'a>, name: &str, curies: Option<Part<'a>>) -> Option<Pa
 /// The templates of addresses by the names of their CURIEs: there may be as many as names that use them.
 struct Curies<'a>(HashMap<Cow<'a, str>, Cow<'a, str>>);
 
-/// The most bytes of a template: one that is longer leads nowhere.
+/// The largest template in bytes. A longer one is ignored.
 const TEMPLATE: usize = 8 << 10;
 
 const REL: &str = "{rel}";
@@ -90,12 +90,14 @@ impl<'a> Curies<'a> {
         self.template(name).map(|(template, rest)| template.replace(REL, rest))
     }
 
-    /// Whether a name is this address, or stands for it.
+    /// Whether a name is this address, or stands for it. The address of the name is not made: a template may be far longer.
     fn stands_for(&self, name: &str, address: &str) -> bool {
         let Some((template, rest)) = self.template(name) else { return name == address };
-        let places = template.matches(REL).count();
-        // Compared by length first: no address is made that is far longer than the wanted one.
-        let length = (template.len() - places * REL.len()).saturating_add(places.saturating_mul(rest.len()));
-        length == address.len() && template.replace(REL, rest) == address
+        let left = || {
+            let mut pieces = template.split(REL);
+            let left = address.strip_prefix(pieces.next()?)?;
+            pieces.try_fold(left, |left, piece| left.strip_prefix(rest)?.strip_prefix(piece))
+        };
+        left() == Some("")
     }
 }

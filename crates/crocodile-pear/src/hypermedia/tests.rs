@@ -174,6 +174,13 @@ fn a_relation_among_many_is_found_at_once() {
     });
     assert_eq!(leads(Form::Hal, "c:other", &hal), [""; 0]);
     assert_eq!(leads(Form::Hal, "c:7", &hal), [r#"link "/7""#]);
+    // A template with many places, and names that stand for addresses of the same length.
+    let template = "{rel}/".repeat(1_300);
+    let links = listed(|at| format!(r#""c:{at:04}":{{"href":"/{at}"}}"#));
+    let hal = format!(r#"{{"_links":{{"curies":[{{"name":"c","href":"{template}"}}],{links}}}}}"#);
+    assert_eq!(leads(Form::Hal, "c:none", &hal), [""; 0]);
+    assert_eq!(leads(Form::Hal, &"0007/".repeat(1_300), &hal), [r#"link "/7""#]);
+    assert_eq!(leads(Form::Hal, &"0007/".repeat(1_299), &hal), [""; 0]);
 }
 
 #[test]
