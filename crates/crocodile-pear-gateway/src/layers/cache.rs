@@ -119,7 +119,6 @@ impl Caches {
             plan: plan.clone(),
             place: format!("endpoint {route}").into_bytes().into(),
             reads: depended(plan.reads(), &self.rules.vary),
-            proxy: plan.is_proxy(),
             caches: self.clone(),
         })
     }
@@ -198,8 +197,6 @@ pub struct EndpointCache {
     place: Box<[u8]>,
     /// The parts of the request that answers depend on, besides its URL.
     reads: Box<[Read]>,
-    /// Whether the pipeline is a single proxied call.
-    proxy: bool,
     caches: Arc<Caches>,
 }
 
@@ -227,7 +224,7 @@ impl EndpointCache {
             let names: Vec<String> = self.reads.iter().map(Read::to_string).collect();
             text.push_str(&format!("; apart by {}, which the pipeline uses", names.join(", ")));
         }
-        if !self.proxy {
+        if !self.plan.is_proxy() {
             text.push_str("; a composed answer is as fresh as its least fresh part, and private if a part is");
         }
         text
@@ -374,15 +371,14 @@ impl EndpointCache {
     }
 
     fn pipeline(&self, scope: &Arc<Scope>, body: Option<Bytes>) -> Pipeline {
-        let (plan, proxy, tags) = (self.plan.clone(), self.proxy, self.caches.tags.clone());
-        Pipeline { plan, proxy, scope: scope.clone(), tags, body }
+        let (plan, tags) = (self.plan.clone(), self.caches.tags.clone());
+        Pipeline { plan, scope: scope.clone(), tags, body }
     }
 }
 
 /// Runs the pipeline for the cache.
 struct Pipeline {
     plan: Arc<Plan>,
-    proxy: bool,
     scope: Arc<Scope>,
     tags: Option<Arc<Filter>>,
     /// The client's body, if it is part of the key.
@@ -402,7 +398,7 @@ impl Fetch for Pipeline {
         }
         self.body.iter().for_each(|body| scope.put_body(Body::Bytes(body.clone())));
         scope.note_parts(&parts);
-        let (plan, proxy) = (self.plan.clone(), self.proxy);
+        let plan = self.plan.clone();
         Box::pin(async move {
             let outcome = plan.answer(&Arc::new(scope)).await;
             let answer = match outcome {
@@ -410,7 +406,7 @@ impl Fetch for Pipeline {
                 Some(answer) => written(answer?)?,
             };
             let personal = parts.personal();
-            Ok(FetchedAnswer { answer, personal, parts: (!proxy).then_some(parts) })
+            Ok(FetchedAnswer { answer, personal, parts: (!plan.is_proxy()).then_some(parts) })
         })
     }
 
