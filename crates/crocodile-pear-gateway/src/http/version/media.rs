@@ -54,7 +54,7 @@ impl MediaType {
 pub fn liked(accept: &str) -> Vec<&str> {
     let mut liked: Vec<&str> = list::texts(accept).filter(|element| list::weight(element) > 0).collect();
     // Stable: of those that are liked alike, the first.
-    liked.sort_by_key(|element| Reverse(list::weight(element)));
+    liked.sort_by_cached_key(|element| Reverse(list::weight(element)));
     liked
 }
 
