@@ -10,12 +10,12 @@ use super::scope::Scope;
 
 /// Adds files to an endpoint. Whether there are any, or an answer in their place. `hidden` is a location that is not imported,
 /// and that gives out none of its files.
-pub fn read(
+pub fn read<'d>(
     file: &File<'_>,
     scope: &Scope<'_>,
     route: &Route,
     endpoint: &mut Endpoint,
-    (named, hidden): (impl Fn(&str) -> Option<(Call, Map)>, Option<&Directive>),
+    (named, hidden): (impl Fn(&str) -> Option<(Call, Map)>, impl Fn() -> Option<&'d Directive>),
 ) -> bool {
     let ledger = file.ledger;
     let attempts = scope.last("try_files");
@@ -62,11 +62,11 @@ pub fn read(
         endpoint.body = Some(super::answer::respond(404, Map::default(), None));
         return true;
     };
-    if let (Some(root), Some(hidden)) = (root(scope), hidden) {
+    if let (Some(root), Some(hidden)) = (root(scope), hidden()) {
         let those = hidden.texts().collect::<Vec<_>>().join(" ");
         let why =
-            format!("nginx gives out no files of the location `{those}`, which is not imported: they would be public");
-        ledger.report(root, why, "write `files` with a folder in which there are none of them");
+            format!("the location `{those}` is not imported, and nginx serves none of its files: they would be public");
+        ledger.report(root, why, "write `files` with a folder that has none of these files");
         return false;
     }
     let mut files = Map::of("folder", Yaml::text(&folder));

@@ -594,7 +594,7 @@ impl<'a> Reader<'_, 'a> {
             self.both(location, (&outer, body_size(scope)), &names, &mut settings)?;
             Some((call, settings))
         };
-        if !files::read(file, scope, route, &mut endpoint, (named, self.hidden())) {
+        if !files::read(file, scope, route, &mut endpoint, (named, || self.hidden())) {
             return Vec::new();
         }
         match endpoint.body.is_some() {
