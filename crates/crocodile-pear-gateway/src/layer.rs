@@ -131,7 +131,7 @@ pub enum Passage<'a> {
     Wait(BoxFuture<'a, ()>),
 }
 
-/// The things that all layers of a configuration are compiled with, wherever they are written.
+/// The services that all layers of a configuration share when they are compiled.
 pub struct CompileServices<'a> {
     /// Reads the files that the document names.
     pub files: Files<'a>,

@@ -119,7 +119,7 @@ impl Drop for Entering<'_> {
     }
 }
 
-/// A request that is inside of the layers. If this is dropped before the answer leaves, the client has given up.
+/// A request that is inside the layers. If this is dropped before the answer leaves, the client has given up.
 pub struct LayerPass<'a> {
     stack: &'a Arc<Stack>,
     scope: Arc<Scope>,

@@ -16,7 +16,7 @@ pub fn step_back() {
 /// Starts a thread.
 ///
 /// # Errors
-/// If the system has none: its name, and which limits may be the reason.
+/// The system has no thread left. The error has the thread's name and the limits that may be the reason.
 pub fn start<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| unavailable(name, &error))
 }

@@ -38,7 +38,7 @@ impl<'a> RequestEnd<'a> {
         self.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
     }
 
-    /// Whether the gateway or an upstream failed: a status of 5xx, or an answer that was cut off.
+    /// Whether the gateway or an upstream failed: a status of 500 or above, or an answer that was cut off.
     pub fn failed(&self) -> bool {
         matches!(self.end.how, Ending::Failed(_)) || self.code() >= 500
     }

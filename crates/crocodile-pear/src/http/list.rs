@@ -16,7 +16,7 @@ pub fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Ite
     headers.get_all(name).iter().flat_map(|line| members(line.as_bytes()))
 }
 
-/// The same, of the lines that are texts.
+/// The members of a field in all of its lines that are text.
 pub fn text_field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
     headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).flat_map(texts)
 }
@@ -49,7 +49,7 @@ pub fn weight(member: &str) -> u16 {
     (weight.clamp(0.0, 1.0) * 1000.0).round() as u16
 }
 
-/// Whether a client takes what has this name, by the list that it accepts.
+/// Whether the list of an `Accept` field takes this name.
 pub fn takes(accept: &str, wanted: &str) -> bool {
     texts(accept).any(|member| name(member).eq_ignore_ascii_case(wanted) && weight(member) > 0)
 }

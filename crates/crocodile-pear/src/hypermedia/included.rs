@@ -1,4 +1,4 @@
-//! The resources that a document of JSON:API includes, by what names them.
+//! The `included` resources of a JSON:API document, by type and ID.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ impl Equivalent<KeptKey> for AskedKey<'_> {
     }
 }
 
-/// The resources of a document, by what names them.
+/// The resources of a document, by type and ID.
 #[derive(Clone, Default)]
 pub(super) struct Included(HashMap<KeptKey, Raw>);
 
@@ -61,7 +61,7 @@ pub struct Source {
     known: OnceLock<Included>,
 }
 
-/// So many questions read the document.
+/// The number of questions that read the document. Later ones use the map.
 const FEW: usize = 4;
 
 impl Source {

@@ -89,7 +89,7 @@ pub(super) struct Members<'a> {
     known: OnceCell<HashMap<Cow<'a, str>, bool>>,
 }
 
-/// So many questions read the object.
+/// The number of questions that read the object. Later ones use the map.
 const FEW: usize = 16;
 
 impl<'a> Members<'a> {

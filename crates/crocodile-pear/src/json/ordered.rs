@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use hashbrown::HashMap;
 
-/// So many names are compared one by one; more are found by a map. A document may have as many names as it has bytes.
+/// Up to this many names are compared one by one; more are found by a map. A document may have as many names as it has bytes.
 const FEW: usize = 16;
 
 /// Values by name, in the order in which the names came.

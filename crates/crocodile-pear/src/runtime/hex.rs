@@ -55,7 +55,7 @@ fn eight(number: u32) -> [u8; 8] {
     (spread + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
 }
 
-/// The number that these digits are, which are known to be some: all at once.
+/// The number that sixteen valid digits stand for, read all at once.
 pub fn number(digits: &[u8; 16]) -> u64 {
     const ONES: u128 = 0x0101_0101_0101_0101_0101_0101_0101_0101;
     let text = u128::from_be_bytes(*digits);

@@ -233,5 +233,5 @@ pub struct Levels {
 /// The levels for small bodies.
 pub const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
 
-/// For bodies that are larger, or of unknown length: speed before size.
+/// The level for larger bodies, and for those of unknown length: speed before size.
 pub const LARGE: Levels = Levels { gzip: 1, br: 1, zstd: 1 };

@@ -49,7 +49,7 @@ impl Job {
     }
 }
 
-/// Without room for a job: cores do themselves what no thread waits for.
+/// No jobs wait: if no thread is idle, the core does the job itself.
 static POOL: LazyLock<WorkerPool<Job>> = LazyLock::new(|| WorkerPool::new("compress", *WORKERS, 0, Job::run));
 
 /// The number of threads, one for each core. It is read once: the system reads files for it.

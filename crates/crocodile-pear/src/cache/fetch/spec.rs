@@ -53,7 +53,7 @@ spec! {
         /// is part of the cache key.
         pub methods: Located<Vec<CachedMethod>> = Located::new(vec![CachedMethod::Get, CachedMethod::Head], Default::default()),
         /// Request header fields that answers depend on, besides those in their `vary`.
-        /// Of one URL at most 256 answers are kept for different values; put what has more values into `key`.
+        /// The cache keeps at most 256 answers of one URL for different values. If a field has more values, use `key`.
         pub vary: Vec<Located<String>> = Vec::new(),
         /// Whether the order of query parameters matters.
         pub query: QueryOrder = QueryOrder::Kept,

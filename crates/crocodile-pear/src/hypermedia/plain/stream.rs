@@ -64,7 +64,7 @@ struct Root {
     included: Vec<Raw>,
     /// Items that wait for them.
     waiting: Vec<Raw>,
-    /// Both, by what names them, once all have come.
+    /// Both, by type and ID, once all have arrived.
     named: Option<Included>,
     /// Bytes that are held.
     held: usize,

@@ -15,7 +15,7 @@ const ENCRYPTED: &[u8] = b"BEGIN ENCRYPTED PRIVATE KEY";
 /// The certificates in a file, at least one.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The reason why the file cannot be used.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match read {
@@ -31,7 +31,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static
 /// The key in a file.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The reason why the file cannot be used.
 pub fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
         PemError::NoItemsFound => match pem.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED) {
@@ -45,7 +45,7 @@ pub fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
 /// Certificates as authorities to trust.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// A certificate cannot be read.
 pub fn roots(certificates: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, &'static str> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {

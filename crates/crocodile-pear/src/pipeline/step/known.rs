@@ -11,8 +11,7 @@ use crate::config::spec::{Located, Size, suggest};
 use crate::database::Database;
 use crate::upstream::{LinksSpec, Upstream};
 
-/// The most bytes of a body that a step reads whole, unless it is told otherwise: enough for an answer of an ordinary
-/// size.
+/// The default limit of a body that a step reads whole: enough for an answer of an ordinary size.
 pub const MAX_BODY: Size = Size(16 << 20);
 
 /// The names that the steps of a pipeline may use, and where the pipeline is served.
