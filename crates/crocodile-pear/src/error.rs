@@ -482,10 +482,8 @@ impl Error {
     }
 
     /// Adds a header field that belongs to the status.
-    #[must_use]
-    pub fn with_field(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub fn add_field(&mut self, name: HeaderName, value: HeaderValue) {
         Arc::make_mut(&mut self.0).fields.append(name, value);
-        self
     }
 
     /// Gives it a document of its own, JSON, instead of a problem document.

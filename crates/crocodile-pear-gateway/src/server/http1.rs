@@ -186,6 +186,7 @@ enum Next {
 }
 
 /// Waits for the next head. Uses no buffer until a part of it arrives.
+#[inline(always)]
 fn poll_request<H: Handler>(
     wire: &mut Wire,
     stage: &mut Stage,

@@ -145,6 +145,11 @@ impl Dependence {
         self.fields.is_empty() && !self.everything && !self.is_personal()
     }
 
+    /// Whether the fields of an answer stay as they are.
+    pub(super) fn adds_nothing(&self) -> bool {
+        self.is_silent() && self.public.is_none() && self.written.is_empty()
+    }
+
     /// Whether the configuration says how long answers are fresh.
     pub fn sets_lifetime(&self) -> bool {
         self.written.iter().any(|name| *name == CACHE_CONTROL || *name == EXPIRES)

@@ -16,7 +16,7 @@ use super::rules::policy::{self, Terms};
 use super::rules::vary::Vary;
 use super::said::{Said, TAGS};
 use crate::http::date::Moment;
-use crate::http::http1::NameSet;
+use crate::http::http1::{Fields, NameSet};
 
 /// How an answer was made.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,11 @@ pub fn strip(headers: &mut HeaderMap, dependence: &Dependence) {
     for name in OF_PARTS.iter().filter(|name| !dependence.written.contains(name)) {
         headers.remove(name);
     }
+}
+
+/// Removes them all: none is written in the configuration.
+pub(super) fn strip_all(headers: &mut Fields) {
+    headers.remove_all(&OF_PARTS);
 }
 
 /// Replaces the fields of one part by those of the whole.
@@ -243,7 +248,6 @@ fn vary(headers: &mut HeaderMap, names: &[HeaderName]) {
 mod tests {
     use super::super::said::AskedWith;
     use super::*;
-    use crate::http::http1::Fields;
 
     const NOW: Moment = Moment(1_700_000_000_000);
 

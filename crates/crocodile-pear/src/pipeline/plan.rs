@@ -269,17 +269,53 @@ impl Plan {
     ///
     /// # Errors
     /// The failure before the first part of an answer is there.
-    pub async fn answer(&self, scope: &Arc<Scope>) -> Outcome {
-        let parts = self.parts(scope);
-        let outcome = self.outcome(scope).await;
-        self.mapped(self.described(outcome, parts), scope)
+    pub fn answer(&self, scope: &Arc<Scope>) -> impl Future<Output = Outcome> {
+        self.settle(scope, self.waits)
     }
 
-    /// The outcome with its links mapped, at the end: before, steps may follow them.
-    fn mapped(&self, outcome: Outcome, scope: &Arc<Scope>) -> Outcome {
-        match (&self.links, outcome) {
-            (Some(links), Some(Ok(answer))) => Some(links.apply(answer, scope)),
-            (_, outcome) => outcome,
+    /// Runs it for a request that was admitted.
+    ///
+    /// # Errors
+    /// The errors of `answer`.
+    pub fn run(&self, scope: &Arc<Scope>) -> impl Future<Output = Outcome> {
+        self.settle(scope, false)
+    }
+
+    // One future for all of it: each one more would hand on the outcome, which is large.
+    async fn settle(&self, scope: &Arc<Scope>, waits: bool) -> Outcome {
+        let parts = self.parts(scope);
+        // Boxed, here and below: otherwise every call carries the room for it.
+        let refused = match waits {
+            true => Box::pin(self.admit(scope)).await.err(),
+            false => None,
+        };
+        let mut outcome = match refused {
+            Some(error) => Some(Err(error)),
+            None => match (self.start(scope), self.shape) {
+                (None, _) => None,
+                (Some(flow), Shape::One) => match flow.only() {
+                    Ok(outcome) => outcome.await,
+                    Err(mut flow) => Box::pin(async move { flow.next().await?.outcome.await }).await,
+                },
+                (Some(flow), Shape::Many(_)) => Box::pin(sequence::first_come(flow)).await,
+            },
+        };
+        self.finish(&mut outcome, parts, scope);
+        outcome
+    }
+
+    /// Gives an outcome what its parts say of how it may be kept, and maps its links: before, steps may follow them.
+    // In place, since an answer is large.
+    fn finish(&self, outcome: &mut Outcome, parts: Option<Arc<Parts>>, scope: &Arc<Scope>) {
+        match (outcome.as_mut(), parts) {
+            (Some(Ok(answer)), Some(parts)) => parts.describe(answer, &self.dependence),
+            (Some(Err(error)), Some(parts)) => self.describe_failure(error, &parts),
+            _ => {}
+        }
+        if let (Some(links), Some(Ok(_))) = (&self.links, &*outcome)
+            && let Some(Ok(answer)) = outcome.take()
+        {
+            *outcome = Some(links.apply(answer, scope));
         }
     }
 
@@ -288,39 +324,15 @@ impl Plan {
         self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts))
     }
 
-    /// The outcome, with what its parts say of how it may be kept.
-    fn described(&self, outcome: Outcome, parts: Option<Arc<Parts>>) -> Outcome {
-        match parts {
-            Some(parts) => Some(self.describe(outcome?, &parts)),
-            None => outcome,
-        }
-    }
-
-    /// Gives an answer that is made of parts the fields that say how it may be kept.
-    fn describe(&self, outcome: Result<Answer, Error>, parts: &Parts) -> Result<Answer, Error> {
-        match outcome {
-            Ok(mut answer) => {
-                parts.describe(&mut answer, &self.dependence);
-                Ok(answer)
-            }
-            Err(error) => {
-                let mut refusal = Answer::new(error.status(), Fields::default(), Body::empty());
-                parts.describe(&mut refusal, &self.dependence);
-                let told =
-                    [CACHE_CONTROL, VARY].into_iter().filter_map(|name| Some((refusal.headers.remove(&name)?, name)));
-                Err(told.fold(error, |error, (value, name)| error.with_field(name, value)))
+    /// Gives a failure the fields that say how it may be kept, as an answer of its parts would have them.
+    fn describe_failure(&self, error: &mut Error, parts: &Parts) {
+        let mut refusal = Answer::new(error.status(), Fields::default(), Body::empty());
+        parts.describe(&mut refusal, &self.dependence);
+        for name in [CACHE_CONTROL, VARY] {
+            if let Some(value) = refusal.headers.remove(&name) {
+                error.add_field(name, value);
             }
         }
-    }
-
-    async fn outcome(&self, scope: &Arc<Scope>) -> Outcome {
-        if self.waits
-            // Boxed, here and below: otherwise every call carries the room for it.
-            && let Err(error) = Box::pin(self.admit(scope)).await
-        {
-            return Some(Err(error));
-        }
-        self.walk(scope).await
     }
 
     /// Reads the client's body where calls or expressions need it whole, and asks the steps that may refuse the request.
@@ -341,27 +353,6 @@ impl Plan {
             guard.admit(scope).await?;
         }
         Ok(())
-    }
-
-    /// Runs it for a request that was admitted.
-    ///
-    /// # Errors
-    /// The errors of `answer`.
-    pub async fn run(&self, scope: &Arc<Scope>) -> Outcome {
-        let parts = self.parts(scope);
-        let outcome = self.walk(scope).await;
-        self.mapped(self.described(outcome, parts), scope)
-    }
-
-    async fn walk(&self, scope: &Arc<Scope>) -> Outcome {
-        let flow = self.start(scope)?;
-        match self.shape {
-            Shape::One => match flow.only() {
-                Ok(outcome) => outcome.await,
-                Err(mut flow) => Box::pin(async move { flow.next().await?.outcome.await }).await,
-            },
-            Shape::Many(_) => Box::pin(sequence::first_come(flow)).await,
-        }
     }
 
     /// The answers that it gives, item by item, for one request; no step runs yet. A step that needs the client's body finds none.

@@ -110,6 +110,8 @@ enum Step {
 impl Sending {
     /// # Errors
     /// A change of protocol, which is sent in another way; `None` if nothing can be sent.
+    // Inlined, as the two below: `Sending` would be copied, and the rare caller must not cost the other one.
+    #[inline(always)]
     pub fn new<H: Handler>(
         reply: Reply,
         asked: &Asked,
@@ -173,6 +175,7 @@ impl Sending {
     }
 
     /// Continues sending until the answer ends.
+    #[inline(always)]
     pub fn poll<H: Handler>(
         &mut self,
         wire: &mut Wire,

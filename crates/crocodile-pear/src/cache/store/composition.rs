@@ -2,13 +2,13 @@
 //! parts depend on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{
     ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    MAX_FORWARDS, RANGE, TE, VIA,
+    MAX_FORWARDS, RANGE, SET_COOKIE, TE, VIA,
 };
 
 use super::entry::{Entry, MOST_TAGS, Tags};
@@ -19,13 +19,14 @@ use crate::cache::rules::policy::{self, CredentialUse, Fetched, Lifetimes, Reaso
 use crate::cache::rules::vary::Vary;
 use crate::cache::said::{AskedWith, Said};
 use crate::http::date::Moment;
-use crate::http::http1::Fields;
+use crate::http::http1::{Fields, NameSet};
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 
 /// The parts of one answer, noted as they come.
 pub struct Parts {
-    sum: Mutex<Sum>,
+    /// Made when a part says something, or somebody asks: for most answers it is never needed.
+    sum: OnceLock<Box<Mutex<Sum>>>,
     /// Parts that say nothing, and that are not in the sum yet. Most parts are such ones.
     silent: AtomicUsize,
     /// Whether a cache may keep the answer.
@@ -69,6 +70,9 @@ const OURS: Lifetimes = Lifetimes { fallback: Some(Duration::ZERO), ..Lifetimes:
 /// With these, no answer is kept that does not say that it is public.
 const FORCED: Lifetimes = Lifetimes { force: Some(Duration::ZERO), ..Lifetimes::NONE };
 
+/// An answer with one of these is for its client alone.
+static COOKIES: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([SET_COOKIE]));
+
 /// Whether a request field is about the body of its request, or about how that of the answer is sent: the calls for parts
 /// have bodies of their own, and their codings are undone. Conditions and ranges are about what a client or a cache has already.
 fn is_of_body(name: &HeaderName) -> bool {
@@ -85,16 +89,16 @@ pub fn is_neutral(name: &HeaderName) -> bool {
 impl Parts {
     /// The parts of an answer that no cache of the gateway stores. `joins`: parts may come after its head.
     pub fn new(joins: bool) -> Arc<Self> {
-        Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: false, joins })
+        Arc::new(Parts { sum: OnceLock::new(), silent: AtomicUsize::new(0), kept: false, joins })
     }
 
     /// The parts of an answer that a cache may store.
     pub fn kept(joins: bool) -> Arc<Self> {
-        Arc::new(Parts { sum: Mutex::default(), silent: AtomicUsize::new(0), kept: true, joins })
+        Arc::new(Parts { sum: OnceLock::new(), silent: AtomicUsize::new(0), kept: true, joins })
     }
 
     fn sum(&self) -> MutexGuard<'_, Sum> {
-        let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = self.sum.get_or_init(Box::default).lock().unwrap_or_else(PoisonError::into_inner);
         // Not swapped at once: hardly any sum is asked for more than once.
         if self.silent.load(Ordering::Relaxed) > 0 {
             sum.said.add_all_silent(self.silent.swap(0, Ordering::Relaxed));
@@ -137,11 +141,23 @@ impl Parts {
 
     /// Gives the answer the fields that say how it may be kept.
     pub fn describe(&self, answer: &mut Answer, dependence: &Dependence) {
-        let (sum, streaming) = (self.sum(), self.joins && matches!(answer.body, Body::Pulled(_)));
+        let streaming = self.joins && matches!(answer.body, Body::Pulled(_));
+        if !streaming && self.is_silent() && dependence.adds_nothing() && !answer.headers.has_any(&COOKIES) {
+            if self.silent.load(Ordering::Relaxed) > 1 {
+                downstream::strip_all(&mut answer.headers);
+            }
+            return;
+        }
+        let sum = self.sum();
         let made = if streaming { Made::Streaming(&sum.said) } else { Made::Whole(&sum.said) };
         // Only what has an end is measured from now.
         let now = sum.said.until.map_or(Moment::default(), |_| Moment::now());
         downstream::describe(answer.status, &mut answer.headers, made, dependence, now);
+    }
+
+    /// Whether there are parts, and none says anything: there is nothing to say of the whole.
+    fn is_silent(&self) -> bool {
+        self.sum.get().is_none() && self.silent.load(Ordering::Relaxed) > 0
     }
 
     /// The fields of an answer with this status that is kept on these terms, in addition to its own.
@@ -411,6 +427,33 @@ mod tests {
             assert_eq!(control(before, "no-store", after), is("no-store"));
         }
         assert!(described(4, None, 0).is_empty());
+    }
+
+    #[test]
+    fn what_says_nothing_is_described_without_a_sum_as_with_one() {
+        let names = ["content-type", "date", "etag", "link", "set-cookie", "x-accel-expires", "x-own"];
+        for (count, chosen) in (1..4).flat_map(|count| (0..1_u32 << names.len()).map(move |chosen| (count, chosen))) {
+            let fields = || {
+                let fields = names.iter().enumerate().filter(|(at, _)| chosen & 1 << at != 0);
+                let value = http::HeaderValue::from_static("x");
+                Fields::from(HeaderMap::from_iter(
+                    fields.map(|(_, name)| (HeaderName::from_static(name), value.clone())),
+                ))
+            };
+            let made = |summed: bool| {
+                let parts = Parts::new(false);
+                (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
+                if summed {
+                    drop(parts.sum());
+                }
+                let mut answer = Answer::new(StatusCode::OK, fields(), Body::empty());
+                parts.describe(&mut answer, &Dependence::default());
+                (answer.headers.into_map(), parts.sum.get().is_some())
+            };
+            let ((quick, asked), (slow, _)) = (made(false), made(true));
+            assert_eq!(quick, slow, "{count}: {:?}", fields());
+            assert_eq!(asked, chosen & 1 << 4 != 0);
+        }
     }
 
     #[test]

@@ -190,8 +190,9 @@ pub fn failure(status: StatusCode, headers: &HeaderMap, body: &Data) -> Error {
     let reason = Some(body).filter(short).and_then(|body| reason(&body.clone().into_value()));
     let detail = reason.map_or(answered.clone(), |reason| format!("{answered}: {reason}"));
     let fields = FIELDS.iter().flat_map(|name| headers.get_all(name).iter().map(move |value| (name, value)));
-    let error = Error::of_status(status, detail);
-    fields.fold(error, |error, (name, value)| error.with_field(name.clone(), value.clone()))
+    let mut error = Error::of_status(status, detail);
+    fields.for_each(|(name, value)| error.add_field(name.clone(), value.clone()));
+    error
 }
 
 fn is_told(status: StatusCode) -> bool {
