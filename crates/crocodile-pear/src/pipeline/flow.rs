@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::message::answer::Answer;
 
 pub use self::interleave::{Interleave, Order, interleave};
-pub use self::turns::turns;
+pub use self::turns::{ReadBytes, turns};
 
 /// The result of a producer: an answer or a value of a program, a failure, or nothing (a step dropped the item).
 pub type Outcome<T = Answer> = Option<Result<T, Error>>;

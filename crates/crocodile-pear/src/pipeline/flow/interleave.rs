@@ -99,7 +99,8 @@ where
             }
         }
         match open.poll_next(cx) {
-            Poll::Ready(Some(item)) => return Poll::Ready(Some(item)),
+            // As it is: items are large.
+            polled @ Poll::Ready(Some(_)) => return polled,
             // A list ended and made room for another one.
             _ if more && open.len() < at_once => {}
             Poll::Ready(None) if lists.is_done() => return Poll::Ready(None),

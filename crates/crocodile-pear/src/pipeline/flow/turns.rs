@@ -2,23 +2,35 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::Stream;
 use futures_util::task::AtomicWaker;
 
 /// The bytes of items of one turn: a few milliseconds of work.
-const TURN: usize = 256 << 10;
+const TURN: u64 = 256 << 10;
 
 /// The bytes that an item counts beside its own: one without any costs that much.
-const ITEM: usize = 128;
+const ITEM: u64 = 128;
+
+/// The bytes of the items that were read in this turn. It is added up where items are made: to look at an item on its way
+/// would copy it.
+#[derive(Clone, Default)]
+pub struct ReadBytes(Arc<AtomicU64>);
+
+impl ReadBytes {
+    /// Counts an item.
+    pub fn add(&self, length: u64) {
+        // Not at once: the lists of one step are read by one task.
+        self.0.store(self.0.load(Ordering::Relaxed).saturating_add(ITEM.saturating_add(length)), Ordering::Relaxed);
+    }
+}
 
 /// Items that may all be at hand. A step behind may drop every one of them, so that nothing else would end the turn.
-pub struct Turns<S: Stream> {
+pub struct Turns<S> {
     items: S,
-    length: fn(&S::Item) -> usize,
-    taken: usize,
+    read: ReadBytes,
     rest: Option<Arc<Rest>>,
 }
 
@@ -51,30 +63,35 @@ impl Rest {
     }
 }
 
-/// The same items, in turns; `length` tells the bytes of one.
-pub fn turns<S: Stream + Unpin>(items: S, length: fn(&S::Item) -> usize) -> Turns<S> {
-    Turns { items, length, taken: 0, rest: None }
+/// The same items, in turns; `read` counts them.
+pub fn turns<S: Stream + Unpin>(items: S, read: ReadBytes) -> Turns<S> {
+    Turns { items, read, rest: None }
+}
+
+impl<S> Turns<S> {
+    /// Whether others have their turn.
+    fn rests(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.read.0.load(Ordering::Relaxed) >= TURN {
+            self.read.0.store(0, Ordering::Relaxed);
+            self.rest = Some(Rest::begin());
+        }
+        match &self.rest {
+            Some(rest) if !rest.is_over(cx) => return true,
+            Some(_) => self.rest = None,
+            None => {}
+        }
+        false
+    }
 }
 
 impl<S: Stream + Unpin> Stream for Turns<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
-        if self.taken >= TURN {
-            (self.taken, self.rest) = (0, Some(Rest::begin()));
+        if self.rests(cx) {
+            return Poll::Pending;
         }
-        if let Some(rest) = &self.rest {
-            if !rest.is_over(cx) {
-                return Poll::Pending;
-            }
-            self.rest = None;
-        }
-        let polled = Pin::new(&mut self.items).poll_next(cx);
-        self.taken = match &polled {
-            Poll::Ready(Some(item)) => self.taken + ITEM + (self.length)(item),
-            Poll::Ready(None) | Poll::Pending => 0,
-        };
-        polled
+        Pin::new(&mut self.items).poll_next(cx)
     }
 }
 
@@ -88,7 +105,7 @@ mod tests {
     use super::*;
 
     /// How often another task has its turn while a list of so many items of so many bytes is read, all at hand and all dropped.
-    async fn turns_of_others(count: usize, length: fn(&usize) -> usize) -> usize {
+    async fn turns_of_others(count: usize, length: u64) -> usize {
         let turn = Arc::new(AtomicUsize::new(0));
         let others = turn.clone();
         let other = tokio::spawn(async move {
@@ -98,7 +115,12 @@ mod tests {
             }
         });
         // As steps do it: what an item becomes is at hand when the list is asked for the next one.
-        let made = turns(stream::iter(0..count), length).map(|item| async move { item }).buffer_unordered(512);
+        let read = ReadBytes::default();
+        let items = stream::iter(0..count).inspect({
+            let read = read.clone();
+            move |_| read.add(length)
+        });
+        let made = turns(items, read).map(|item| async move { item }).buffer_unordered(512);
         let none = made.filter(|_| ready(false)).count().await;
         other.abort();
         assert_eq!(none, 0);
@@ -107,9 +129,9 @@ mod tests {
 
     #[tokio::test]
     async fn others_have_their_turn_while_a_long_list_is_read() {
-        let (short, long) = (turns_of_others(500, |_| 0).await, turns_of_others(1_000_000, |_| 0).await);
+        let (short, long) = (turns_of_others(500, 0).await, turns_of_others(1_000_000, 0).await);
         assert!(short < 10 && long > 400, "{short} {long}");
-        let large = turns_of_others(1_000, |_| 64 << 10).await;
+        let large = turns_of_others(1_000, 64 << 10).await;
         assert!(large > 200, "{large}");
     }
 }

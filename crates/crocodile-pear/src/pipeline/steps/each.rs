@@ -25,7 +25,7 @@ use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 use crate::message::names::{Named, Names};
 use crate::offload;
-use crate::pipeline::flow::{Awaited, Flow, Order, Producer, interleave, turns};
+use crate::pipeline::flow::{Flow, Order, Producer, ReadBytes, interleave, turns};
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
 use crate::request::context::Scope;
 use crate::spec;
@@ -167,18 +167,14 @@ struct Division {
 
 impl Step for Dividing {
     fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope) = (self.0.clone(), scope.clone());
-        let open: ListOpener = Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone())));
+        let (ready, scope, read) = (self.0.clone(), scope.clone(), ReadBytes::default());
+        let counted = read.clone();
+        let open: ListOpener =
+            Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone(), counted.clone())));
         let at_once = flow.at_once();
         let lists = flow.drive(self.0.order, open);
-        Flow::stream(turns(interleave(lists, self.0.order, at_once), length), self.0.at_once)
+        Flow::stream(turns(interleave(lists, self.0.order, at_once), read), self.0.at_once)
     }
-}
-
-/// The bytes of an item that is at hand.
-fn length(producer: &Producer) -> usize {
-    let Awaited::Here(Some(Ok(answer))) = &producer.outcome else { return 0 };
-    answer.body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0)
 }
 
 type ListOpener = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;
@@ -186,18 +182,18 @@ type List = BoxStream<'static, Producer>;
 
 impl Division {
     /// The items of one producer's list.
-    async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>) -> List {
+    async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>, read: ReadBytes) -> List {
         let alone = |id, outcome| stream::once(ready(Producer::here(id, Some(outcome)))).boxed();
         let id = producer.id;
         match producer.outcome.await {
             None => stream::empty().boxed(),
-            Some(Ok(answer)) if answer.is_usable() => self.divide(answer, scope).await,
+            Some(Ok(answer)) if answer.is_usable() => self.divide(answer, scope, read).await,
             Some(other) => alone(id, other),
         }
     }
 
-    async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> List {
-        let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope };
+    async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>, read: ReadBytes) -> List {
+        let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope, read };
         match &self.path {
             Some(path) if format::is_document(&answer) => {
                 self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source)
@@ -277,10 +273,12 @@ struct Source {
     names: Names,
     upstream: Option<Arc<str>>,
     scope: Arc<Scope>,
+    read: ReadBytes,
 }
 
 impl Source {
     fn producer(&self, item: Result<Body, Error>) -> Producer {
+        self.read.add(item.as_ref().ok().and_then(Body::length).unwrap_or(0));
         let outcome = match item {
             Ok(body) => Ok(self.answer(body)),
             Err(error) => Err(self.name(error).at_step("each")),
