@@ -452,6 +452,28 @@ mod tests {
         assert_eq!(by_type(None), Declared::Nothing);
     }
 
+    /// Otherwise a client could ask, leave, and ask again: each time a helper thread would read to the end.
+    #[test]
+    fn what_nobody_waits_for_is_not_read_to_its_end() {
+        for (media, before, item, after) in [
+            ("application/xml", "<r>", "<a b='c'>d</a>", "</r>"),
+            ("text/csv", "a,b\n", "some text,2\n", ""),
+            ("application/yaml", "", "- some text\n", ""),
+            ("text/calendar", "BEGIN:VCALENDAR\n", "X-A:some text\n", "END:VCALENDAR\n"),
+            ("application/x-ndjson", "", "{\"a\":[1,2]}\n", ""),
+            ("application/json-seq", "", "\u{1e}{\"a\":[1,2]}\n", ""),
+            ("application/x-www-form-urlencoded", "x=y", "&a=some+text", ""),
+            ("text/event-stream", "", "data: some text\n\n", ""),
+        ] {
+            let text = [before, &item.repeat((900 << 10) / item.len()), after].concat();
+            let (headers, bytes) = (of(media), Bytes::from(text));
+            // Not to a value: that one looks too.
+            let read = || parse(by_type(headers.media()), &headers, &Lists::default(), bytes.clone());
+            assert!(read().is_ok(), "{media}: {:?}", read().err());
+            assert!(offload::gives_up(read), "{media}");
+        }
+    }
+
     #[test]
     fn json_in_another_character_set_is_read() {
         let read = |media, bytes: &'static [u8]| {

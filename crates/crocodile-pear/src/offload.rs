@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
 pub use memory::taken;
-pub use meter::{charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left};
+pub use meter::{Made, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left};
 use pool::{Done, Order, Task};
 pub use pool::{Settings, configure, waiting, waits};
 
@@ -125,6 +125,12 @@ pub fn alone<T>(job: impl FnOnce() -> T) -> T {
     let job = std::cell::Cell::new(Some(job));
     let done = meter::help(0, &Arc::default(), &|| job.take().map(|job| job()));
     done.ok().flatten().expect("memory for it")
+}
+
+/// Whether work for which nobody waits ends early.
+#[cfg(test)]
+pub fn gives_up<T>(job: impl Fn() -> T) -> bool {
+    meter::help(0, &Arc::new(AtomicBool::new(true)), &job).is_err()
 }
 
 #[cfg(test)]

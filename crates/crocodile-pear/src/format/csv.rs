@@ -9,6 +9,7 @@ pub use self::rules::{Formulas, Rules};
 use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
 use crate::json::{self, Raw, SIZE, write_string};
+use crate::offload::Made;
 
 /// Largest number of columns: each row has all of them.
 const COLUMNS: usize = 1024;
@@ -22,7 +23,7 @@ static NOTHING: Value = value::null();
 pub fn read(text: &str, delimiter: u8) -> Result<Raw, Error> {
     let mut rows = Rows::new(SIZE, delimiter);
     rows.push(Bytes::copy_from_slice(text.as_bytes()));
-    let mut out = b"[".to_vec();
+    let (mut out, mut made) = (b"[".to_vec(), Made::default());
     loop {
         let row = match rows.next()? {
             Some(row) => row,
@@ -34,6 +35,7 @@ pub fn read(text: &str, delimiter: u8) -> Result<Raw, Error> {
         if out.len() > SIZE {
             return Err(Error::new(Kind::Oversized, "the rows become larger than 64 MiB"));
         }
+        made.add(row.len());
         out.extend_from_slice(&row);
         out.push(b',');
     }

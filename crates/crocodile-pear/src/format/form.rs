@@ -7,6 +7,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use crate::error::{Error, Kind};
 use crate::json;
 use crate::json::value::{self, Shape, Value, shape};
+use crate::offload::Made;
+
+/// Bytes that a pair takes beside those of its name and value.
+const PAIR: usize = 160;
 
 /// Reads a form to an object of strings. A name that occurs several times gets a list of strings.
 ///
@@ -80,7 +84,9 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
 /// An object of strings. A name that occurs several times gets a list of strings.
 pub fn gather(pairs: impl Iterator<Item = (String, String)>) -> Value {
     let mut grouped: indexmap::IndexMap<String, Vec<Value>> = indexmap::IndexMap::new();
+    let mut made = Made::default();
     for (name, value) in pairs {
+        made.add(PAIR + name.len() + value.len());
         grouped.entry(name).or_default().push(value::string(&value));
     }
     let single = |mut values: Vec<Value>| match values.len() {

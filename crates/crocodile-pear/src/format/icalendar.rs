@@ -5,9 +5,13 @@ use std::borrow::Cow;
 use crate::error::{Error, Kind};
 use crate::json::ordered::Ordered;
 use crate::json::{Raw, write_string};
+use crate::offload::Made;
 
 /// Components within each other; the standard has three.
 const DEPTH: usize = 16;
+
+/// Bytes that a property takes beside those of its line.
+const PROPERTY: usize = 160;
 
 /// Properties whose value is an address. It has no escapes.
 const ADDRESSES: [&str; 8] = ["url", "attach", "tzurl", "source", "image", "conference", "attendee", "organizer"];
@@ -38,9 +42,10 @@ pub fn unfold(bytes: &[u8]) -> Vec<u8> {
 /// `Kind::Malformed` for a line that is no property, a component that does not end, and more than 16 components within
 /// each other.
 pub fn read(text: &str) -> Result<Raw, Error> {
-    let mut open = vec![Component::default()];
+    let (mut open, mut made) = (vec![Component::default()], Made::default());
     for (at, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty()) {
         let refuse = |reason: &str| refuse(reason, at + 1);
+        made.add(PROPERTY + line.len());
         let property = Property::parse(line).ok_or_else(|| refuse("this is no property"))?;
         match &*property.name {
             "begin" if open.len() > DEPTH => return Err(refuse("the components nest too deep")),

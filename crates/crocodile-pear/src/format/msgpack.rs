@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
 use crate::json::{DEPTH, Raw, to_bytes, write_string};
+use crate::offload::Made;
 
 /// An open list or map.
 struct OpenContainer {
@@ -23,8 +24,9 @@ struct OpenContainer {
 pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     let mut rest = bytes;
     let mut out = Vec::with_capacity(bytes.len() * 2);
-    let mut open: Vec<OpenContainer> = Vec::new();
+    let (mut open, mut made) = (Vec::<OpenContainer>::new(), Made::default());
     loop {
+        let before = out.len();
         let key = match open.last_mut() {
             None => false,
             Some(inner) => {
@@ -48,6 +50,7 @@ pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
         while let Some(inner) = open.pop_if(|inner| inner.left == 0) {
             out.push(if inner.map { b'}' } else { b']' });
         }
+        made.add(out.len() - before);
         if open.is_empty() {
             break;
         }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Kind};
 use crate::json::{self, Raw};
+use crate::offload::Made;
 
 /// Reads the lines; skips empty ones.
 ///
@@ -9,10 +10,11 @@ use crate::json::{self, Raw};
 /// `Kind::Malformed` for a line that is not a JSON value.
 pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();
-    let mut out = Vec::with_capacity(bytes.len() + 2);
+    let (mut out, mut made) = (Vec::with_capacity(bytes.len() + 2), Made::default());
     for (number, line) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()) {
         json::check(line)
             .map_err(|error| Error::new(Kind::Malformed, format!("line {}: {}", number + 1, error.detail())))?;
+        made.add(line.len());
         out.push(if out.is_empty() { b'[' } else { b',' });
         out.extend_from_slice(line.trim_ascii());
     }

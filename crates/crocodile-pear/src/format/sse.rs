@@ -11,6 +11,7 @@ use memchr::memchr2;
 
 use crate::error::{Error, Kind};
 use crate::json::{Raw, check, compact, walk, write_string};
+use crate::offload::Made;
 
 /// Reads the events. An incomplete event at the end is dropped, as the standard says.
 ///
@@ -19,8 +20,9 @@ use crate::json::{Raw, check, compact, walk, write_string};
 pub fn read(text: &str) -> Result<Raw, Error> {
     let mut events = Events::new(usize::MAX);
     events.push(Bytes::copy_from_slice(text.as_bytes()));
-    let mut out = b"[".to_vec();
+    let (mut out, mut made) = (b"[".to_vec(), Made::default());
     while let Some(event) = events.next()? {
+        made.add(event.len());
         out.extend_from_slice(&event);
         out.push(b',');
     }

@@ -29,6 +29,7 @@ use element::Element;
 use parse::{Event, Parser};
 
 use crate::message::xml_lists::Lists;
+use crate::offload::Made;
 pub use write::{begin, end, item, write};
 
 /// Reads a document; `charset` comes from its content type, `lists` are the elements that are lists.
@@ -44,7 +45,7 @@ pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, E
     let dtd = Dtd::find(&text).map_err(|(reason, at)| refuse(reason, at))?;
     let mut parser = Parser::new(&text, &dtd);
     let mut open: Vec<Element> = Vec::new();
-    let (mut whole, mut depth) = (Vec::new(), 1);
+    let (mut whole, mut depth, mut made) = (Vec::new(), 1, Made::default());
     while let Some(event) = parser.next().map_err(|reason| refuse(reason, parser.at()))? {
         match event {
             Event::Start(name, attributes) => {
@@ -55,10 +56,12 @@ pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, E
                     true => (local(name), attributes.into_iter().filter_map(bare).collect()),
                     false => (name, attributes),
                 };
+                made.add(name.len() + attributes.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>());
                 let lists = lists.within(open.iter().map(|element| element.name).chain([name]));
                 open.push(Element::new(name, &attributes, lists));
             }
             Event::Text(text) => {
+                made.add(text.len());
                 if let Some(element) = open.last_mut() {
                     element.text.push_str(&text);
                 }

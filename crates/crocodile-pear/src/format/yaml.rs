@@ -7,9 +7,13 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use crate::error::{Error, Kind};
 use crate::json::{DEPTH, Raw, write_string};
+use crate::offload::{self, Made};
 
 /// Bytes that aliases may add: enough for honest reuse, and far less than "billion laughs" needs.
 const ALIASED: usize = 1 << 20;
+
+/// Bytes that the scanner needs at once for each token of a document on one line.
+const TOKEN: usize = 112;
 
 /// Largest body, in bytes. For some documents the scanner needs more than a hundred times their size at once.
 const SIZE: usize = 1 << 20;
@@ -27,6 +31,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
     if text.len() > SIZE {
         return Err(Error::new(Kind::Oversized, "the YAML is larger than 1 MiB"));
     }
+    offload::hold(text.bytes().filter(|byte| b"[]{},:?".contains(byte)).count() * TOKEN);
     let mut reader = Reader::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|fault| refuse(fault.info(), fault.marker().line()))?;
@@ -60,6 +65,7 @@ struct Reader {
     /// The range and the depth of the JSON of each anchor.
     anchors: HashMap<usize, (Range<usize>, usize)>,
     aliased: usize,
+    made: Made,
 }
 
 /// An open list or map.
@@ -82,6 +88,7 @@ struct Keys {
 
 impl Reader {
     fn take(&mut self, event: Event<'_>) -> Result<(), Reason> {
+        let before = self.out.len();
         match event {
             Event::DocumentStart(_) => self.begin_document(),
             Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, anchor, tag.as_deref())?,
@@ -91,6 +98,7 @@ impl Reader {
             Event::Alias(anchor) => self.alias(anchor)?,
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }
+        self.made.add(self.out.len() - before);
         Ok(())
     }
 

@@ -8,16 +8,13 @@ use super::number::DIGITS;
 use super::text::{is_space, quoted};
 use super::value::{self, Value};
 use crate::error::{Error, Kind};
-use crate::offload;
+use crate::offload::Made;
 
 /// Bytes that an object, one of its fields, a list, and one of its items take, as measured with the allocator.
 const OBJECT: usize = 160;
 const FIELD: usize = 112;
 const LIST: usize = 48;
 const ITEM: usize = 16;
-
-/// Memory is reported in steps of this many bytes.
-const COUNTED: usize = 32 << 10;
 
 /// Checks a document and parses it. Keeps number literals as written, and keys in their order.
 ///
@@ -27,7 +24,7 @@ const COUNTED: usize = 32 << 10;
 /// `Kind::Malformed`, same as [`check`].
 pub fn read(bytes: &Bytes) -> Result<Value, Error> {
     check(bytes)?;
-    let mut reader = Reader { bytes, at: 0, made: 0 };
+    let mut reader = Reader { bytes, at: 0, made: Made::default() };
     reader.value()
 }
 
@@ -35,8 +32,7 @@ pub fn read(bytes: &Bytes) -> Result<Value, Error> {
 struct Reader<'a> {
     bytes: &'a Bytes,
     at: usize,
-    /// Bytes that were allocated and are not reported yet.
-    made: usize,
+    made: Made,
 }
 
 impl Reader<'_> {
@@ -64,7 +60,7 @@ impl Reader<'_> {
             let field = self.value()?;
             fields.insert(value::text(key), field);
         }
-        self.count(OBJECT + fields.len() * FIELD);
+        self.made.add(OBJECT + fields.len() * FIELD);
         Ok(value::fields_of(fields))
     }
 
@@ -74,15 +70,8 @@ impl Reader<'_> {
         while self.more(b']') {
             items.push(self.value()?);
         }
-        self.count(LIST + items.capacity() * ITEM);
+        self.made.add(LIST + items.capacity() * ITEM);
         Ok(value::list(items))
-    }
-
-    fn count(&mut self, bytes: usize) {
-        self.made += bytes;
-        if self.made > COUNTED {
-            offload::hold(std::mem::take(&mut self.made));
-        }
     }
 
     /// Whether another item follows; skips the comma or the end.

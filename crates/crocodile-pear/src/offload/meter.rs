@@ -26,6 +26,9 @@ const SLICE: u64 = 2_000;
 /// Bytes that are counted at a time.
 const BYTES: u64 = 64 << 10;
 
+/// Bytes that a reader makes until they are counted.
+const COUNTED: usize = 32 << 10;
+
 /// Bytes that are reserved at a time.
 const RESERVE: u64 = 1 << 20;
 
@@ -202,6 +205,22 @@ pub fn hold(bytes: usize) {
             meter.give_way();
         }
     });
+}
+
+/// Counts what a reader makes of its input, in portions: the memory that work on a helper thread takes, and the moments in which it
+/// lets others work and ends if nobody waits for it.
+#[derive(Default)]
+pub struct Made(usize);
+
+impl Made {
+    /// Counts bytes.
+    #[inline]
+    pub fn add(&mut self, bytes: usize) {
+        self.0 += bytes;
+        if self.0 > COUNTED {
+            hold(std::mem::take(&mut self.0));
+        }
+    }
 }
 
 /// Gives up the evaluation.
