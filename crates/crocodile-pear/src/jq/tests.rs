@@ -473,6 +473,34 @@ fn what_is_over_its_budget_cannot_be_caught() {
     }
 }
 
+/// Each look forward may read the whole rest, and one search may make one at each place.
+#[test]
+fn a_search_pays_while_it_goes_on() {
+    let texts = ["a".repeat(1 << 18), ["a".repeat(1 << 18), "x".to_owned()].concat()];
+    let patterns = ["(?=.*[0-9])[a-z]+!", "^(?:(?=.*x).)*y$", "(?<!b)(?=.*c)a", "(a+)(?=.*\\\\1b)"];
+    for (pattern, text) in patterns.iter().flat_map(|pattern| texts.iter().map(move |text| (pattern, text))) {
+        let (filter, text) = (compiled(&format!("test(\"{pattern}\")")), read(&format!("\"{text}\"")));
+        let search = || filter.evaluate(text.clone(), &mut |_| value::null(), 1_000_000);
+        let error = offload::alone(search).expect_err(pattern);
+        assert!(error.detail().contains("budget"), "{pattern}: {error}");
+        assert!(offload::gives_up(|| filter.run(text.clone(), &mut |_| value::null())), "{pattern}");
+    }
+}
+
+#[test]
+fn a_long_text_is_searched_to_its_end() {
+    for (source, piece, wanted) in [
+        ("[scan(\"(?<=a)b\")] | length", "ab", "262144"),
+        ("test(\"^(?:(?!x).)*$\")", "ab", "true"),
+        ("[match(\"b(?!a)\"; \"g\").offset]", "ab", "[524287]"),
+        ("sub(\"(?<=b)a(?=b$)\"; \"\") | length", "ab", "524287"),
+        ("[splits(\"(?=a)b?\")] | length", "ab", "262145"),
+    ] {
+        let text = format!("\"{}\"", piece.repeat(1 << 18));
+        assert_eq!(outputs(source, &text).expect(source), [wanted], "{source}");
+    }
+}
+
 /// A list that grows is moved: for a moment it is there twice, with room for more.
 #[test]
 fn a_list_has_at_most_the_memory_that_is_promised() {

@@ -1,10 +1,11 @@
 //! Regular expressions with the syntax of Oniguruma and a bound on their cost.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use fancy_regex::{Captures, Regex, RegexBuilder};
+use fancy_regex::{Input, Regex, RegexBuilder};
 use jaq_json::Val;
 
 use crate::jq::eval::code::Named;
@@ -27,7 +28,7 @@ pub const NATIVES: &[Named] = &[
     }),
     (("test", 2), |it, arguments| {
         let search = Search::new(&it, &arguments[0], &arguments[1])?;
-        Ok(search.at(0)?.is_some().into())
+        Ok(search.at(&search.haystack(), 0)?.is_some().into())
     }),
     (("split", 2), |it, arguments| {
         let search = Search::new(&it, &arguments[0], &Item::from(global(&arguments[1])?))?;
@@ -166,8 +167,70 @@ impl Places {
     }
 }
 
-fn span(captures: &Captures<'_, str>, group: usize) -> Option<(usize, usize)> {
-    captures.get(group).map(|found| (found.start(), found.end()))
+fn span(captures: &Captures<'_>, group: usize) -> Option<(usize, usize)> {
+    captures.get(group)
+}
+
+type Captures<'t> = fancy_regex::Captures<'t, Haystack<'t>>;
+
+/// A text while it is searched. The engine asks for its bytes at almost each step, and then pays for the steps before: one search may take as
+/// long as a long text squared.
+struct Haystack<'t> {
+    text: &'t str,
+    /// Nanoseconds of the dearest step: one that looks at all of it.
+    dearest: usize,
+    steps: Cell<u32>,
+    since: Cell<Instant>,
+}
+
+impl Haystack<'_> {
+    /// Pays for the steps since the last time, with the time they took: what a step costs depends on how far it looks.
+    #[cold]
+    fn pay(&self) {
+        let (now, steps) = (Instant::now(), self.steps.replace(0));
+        let took = (now - self.since.replace(now)).as_nanos() as usize;
+        // Beyond what the steps can cost, others had the core.
+        charge(took.min(steps as usize * self.dearest) / UNIT);
+    }
+}
+
+impl Input for Haystack<'_> {
+    type Match<'t>
+        = (usize, usize)
+    where
+        Self: 't;
+
+    fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() == STEPS {
+            self.pay();
+        }
+        self.text.as_bytes()
+    }
+
+    fn is_char_boundary(&self, at: usize) -> bool {
+        self.text.is_char_boundary(at)
+    }
+
+    fn is_ascii(&self) -> bool {
+        self.text.is_ascii()
+    }
+
+    fn prev_codepoint_ix(&self, at: usize) -> usize {
+        self.text.prev_codepoint_ix(at)
+    }
+
+    fn make_match<'t>(&'t self, start: usize, end: usize) -> Self::Match<'t> {
+        (start, end)
+    }
+
+    fn advance_position(&self, at: usize) -> usize {
+        self.text.advance_position(at)
+    }
 }
 
 /// The flags of a regular expression, in jq's letters.
@@ -209,8 +272,15 @@ impl Flags {
 /// Largest number of states of a regular expression.
 const STATES: usize = 2_000;
 
-/// Largest number of backtracking steps in one search.
-const BACK: usize = 200_000;
+/// Largest number of backtracking steps in one search. The budget of its expression ends most searches before.
+const BACK: usize = 10_000_000;
+
+/// Steps of a search that are paid for at once.
+const STEPS: u32 = 32;
+
+/// Nanoseconds of a dear step, and those for each byte that it looks at and eight states.
+const STEP: usize = 1_000;
+const BYTE: usize = 4;
 
 /// Nanoseconds that one unit of work takes elsewhere.
 const UNIT: usize = 40;
@@ -314,44 +384,45 @@ impl Search {
         Ok(Search { text, regex, all: flags.all })
     }
 
-    fn str(&self) -> &str {
-        std::str::from_utf8(&self.text).unwrap_or_default()
+    fn haystack(&self) -> Haystack<'_> {
+        let text = std::str::from_utf8(&self.text).unwrap_or_default();
+        let dearest = STEP + text.len() * (1 + self.regex.states / 8) * BYTE;
+        Haystack { text, dearest, steps: Cell::new(0), since: Cell::new(Instant::now()) }
     }
 
     /// The first match from an offset on.
-    fn at(&self, start: usize) -> Result<Option<Captures<'_, str>>, Fault> {
-        let began = std::time::Instant::now();
-        let found = self.regex.regex.captures_from_pos(self.str(), start);
+    fn at<'t>(&self, haystack: &'t Haystack<'t>, start: usize) -> Result<Option<Captures<'t>>, Fault> {
+        haystack.since.set(Instant::now());
+        let found = self.regex.regex.captures_from_pos(haystack, start);
         let end = match &found {
             Ok(Some(captures)) => span(captures, 0).map_or(start, |span| span.1),
             _ => self.text.len(),
         };
-        // Charges the text that was searched, or the time if the search backtracked often.
-        let work = 16 + (end.saturating_sub(start)) * (1 + self.regex.states / 8) / 16;
-        charge(work.max(began.elapsed().as_nanos() as usize / UNIT));
+        haystack.pay();
+        charge(16 + (end.saturating_sub(start)) * (1 + self.regex.states / 8) / 16);
         match found {
             Ok(found) => Ok(found),
             Err(_) => fail("Regex failure: the regular expression goes back too often"),
         }
     }
 
-    fn each(&self, visit: &mut dyn FnMut(&Captures<'_, str>) -> Result<(), Fault>) -> Result<(), Fault> {
-        let mut start = 0;
+    fn each(&self, visit: &mut dyn FnMut(&Captures<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+        let (haystack, mut start) = (self.haystack(), 0);
         while start <= self.text.len() {
-            let Some(captures) = self.at(start)? else { return Ok(()) };
+            let Some(captures) = self.at(&haystack, start)? else { return Ok(()) };
             let Some((from, to)) = span(&captures, 0) else { return Ok(()) };
             visit(&captures)?;
             if !self.all {
                 return Ok(());
             }
             // After an empty match, continue at the next character, not at the same position.
-            let next = self.str().get(to..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+            let next = haystack.text.get(to..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
             start = if from == to { to + next } else { to };
         }
         Ok(())
     }
 
-    fn object(&self, captures: &Captures<'_, str>, places: &mut Places) -> Item {
+    fn object(&self, captures: &Captures<'_>, places: &mut Places) -> Item {
         let (from, to) = span(captures, 0).unwrap_or_default();
         let (offset, length, string) = self.part(from, to, places);
         let groups = (1..captures.len()).map(|group| {
@@ -374,7 +445,7 @@ impl Search {
     }
 
     /// The named groups of a match; null for a group that did not match.
-    fn named(&self, captures: &Captures<'_, str>) -> Item {
+    fn named(&self, captures: &Captures<'_>) -> Item {
         let mut fields = value::Fields::default();
         budget::grow(crate::jq::value::bounded::OBJECT);
         for (group, name) in self.regex.names.iter().enumerate() {
