@@ -23,8 +23,11 @@ use crate::message::body::{Body, Pulled};
 /// Bytes that are decoded at a time.
 const CHUNK: usize = 32 << 10;
 
-/// Bytes that are decoded before other tasks of the thread get their turn.
+/// Bytes that are read and made before other tasks of the thread get their turn.
 const SLICE: usize = 8 * CHUNK;
+
+/// Bytes that a step counts beside those that it reads and makes.
+const STEP: usize = 512;
 
 /// A body may always grow by this much; small bodies often have a high ratio.
 const GROWTH: u64 = 1 << 20;
@@ -208,13 +211,25 @@ struct Decoded {
     ended: bool,
     read: u64,
     made: u64,
-    /// Output since other tasks had their turn.
+    /// Bytes that were read and made since other tasks had their turn.
     turn: usize,
+    /// The room of a step that made nothing.
+    room: Vec<u8>,
 }
 
 impl Decoded {
     fn new(inner: Pulled, decoder: Decoder) -> Self {
-        Decoded { inner, decoder, came: Bytes::new(), full: false, ended: true, read: 0, made: 0, turn: 0 }
+        Decoded {
+            inner,
+            decoder,
+            came: Bytes::new(),
+            full: false,
+            ended: true,
+            read: 0,
+            made: 0,
+            turn: 0,
+            room: Vec::new(),
+        }
     }
 
     /// Decodes some of the input.
@@ -223,7 +238,10 @@ impl Decoded {
         if self.ended && self.read > 0 && !self.decoder.goes_on() {
             return Err(malformed());
         }
-        let mut out = vec![0; CHUNK];
+        let mut out = match self.room.is_empty() {
+            true => vec![0; CHUNK],
+            false => std::mem::take(&mut self.room),
+        };
         let step = self.decoder.step(&self.came, &mut out).ok_or_else(malformed)?;
         if step.read == 0 && step.made == 0 && !step.ended && !self.came.is_empty() {
             return Err(malformed());
@@ -233,12 +251,17 @@ impl Decoded {
         self.ended = step.ended;
         self.read += step.read as u64;
         self.made += step.made as u64;
-        self.turn += step.made;
+        // A step costs, also one that makes nothing: of a member of gzip that is empty, a frame of zstd that is skipped.
+        self.turn += step.made + step.read + STEP;
         if self.made > GROWTH && self.made > self.read.saturating_mul(RATIO) {
             return Err(Error::new(Kind::Oversized, format!("the body grows more than {RATIO} times when decoded")));
         }
+        if step.made == 0 {
+            self.room = out;
+            return Ok(None);
+        }
         out.truncate(step.made);
-        Ok((step.made > 0).then(|| out.into()))
+        Ok(Some(out.into()))
     }
 }
 
@@ -280,6 +303,8 @@ impl http_body::Body for Decoded {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use flate2::Compression;
     use futures_util::stream;
@@ -355,6 +380,26 @@ mod tests {
         assert_eq!(read("gzip", &two, 5).await.as_deref(), Ok(&b"one two"[..]));
         let nested = encode("br", &encode("gzip", b"text"));
         assert_eq!(read("gzip, br", &nested, 5).await.as_deref(), Ok(&b"text"[..]));
+    }
+
+    #[tokio::test]
+    async fn what_decodes_to_nothing_does_not_hold_the_core() {
+        let skipped = b"\x50\x2a\x4d\x18\0\0\0\0".to_vec();
+        for (coding, nothing) in [("gzip", encode("gzip", b"")), ("zstd", encode("zstd", b"")), ("zstd", skipped)] {
+            let coded = [nothing.repeat(100_000), encode(coding, b"text")].concat();
+            let turns = Arc::new(AtomicUsize::new(0));
+            let others = turns.clone();
+            let other = tokio::spawn(async move {
+                loop {
+                    others.fetch_add(1, Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                }
+            });
+            assert_eq!(read(coding, &coded, coded.len()).await.as_deref(), Ok(&b"text"[..]));
+            other.abort();
+            let turns = turns.load(Ordering::Relaxed);
+            assert!(turns > 100, "{coding}: {turns}");
+        }
     }
 
     #[tokio::test]

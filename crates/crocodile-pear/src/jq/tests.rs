@@ -473,6 +473,26 @@ fn what_is_over_its_budget_cannot_be_caught() {
     }
 }
 
+/// Numbers are kept as they were written, and read to be compared.
+#[test]
+fn long_numbers_are_paid_for_when_they_are_compared() {
+    let number = |last: usize| format!("{}.{last}", "1".repeat(900));
+    let text = format!("[{}]", (0..500).map(number).collect::<Vec<_>>().join(","));
+    for source in [
+        ". - .",
+        "map(. as $x | [9] | index($x))",
+        "sort",
+        "group_by(.)",
+        ". as $all | map(. as $x | $all | index($x))",
+    ] {
+        let filter = compiled(source);
+        let work = |units| offload::alone(|| filter.evaluate(read(&text), &mut |_| value::null(), units));
+        let error = work(20_000).err().unwrap_or_else(|| panic!("{source} is too cheap"));
+        assert!(error.detail().contains("budget"), "{source}");
+        assert!(work(usize::MAX as u64).is_ok(), "{source}");
+    }
+}
+
 /// Each look forward may read the whole rest, and one search may make one at each place.
 #[test]
 fn a_search_pays_while_it_goes_on() {

@@ -48,7 +48,10 @@ pub fn same(left: &Val, right: &Val) -> bool {
             left.len() == right.len() && left.iter().all(found)
         }
         // nan equals nothing, not even itself.
-        (Val::Num(left), Val::Num(right)) => !is_nan(left) && !is_nan(right) && left == right,
+        (Val::Num(one), Val::Num(other)) => {
+            charge((length(left) + length(right)) / 64);
+            !is_nan(one) && !is_nan(other) && one == other
+        }
         _ => scalars(left, right) == Ordering::Equal,
     }
 }
@@ -80,14 +83,20 @@ fn objects(left: &Fields, right: &Fields) -> Ordering {
 
 /// The keys of an object, in order.
 pub fn sorted(fields: &Fields) -> Vec<Val> {
-    charge(4 * fields.len());
     let mut keys: Vec<Val> = fields.keys().cloned().collect();
+    charge(keys.iter().map(|key| 4 + length(key) / 16).sum());
     keys.sort();
     keys
 }
 
 fn scalars(left: &Val, right: &Val) -> Ordering {
-    charge(length(left).min(length(right)) / 64);
+    // Texts are compared as far as the shorter one goes; numbers are read, each to its end.
+    charge(
+        match (left, right) {
+            (Val::Num(_), Val::Num(_)) => length(left) + length(right),
+            _ => length(left).min(length(right)),
+        } / 64,
+    );
     match (left, right) {
         (Val::Arr(_) | Val::Obj(_), _) | (_, Val::Arr(_) | Val::Obj(_)) => rank(left).cmp(&rank(right)),
         _ => left.cmp(right),
