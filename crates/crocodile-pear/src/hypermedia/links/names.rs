@@ -1,34 +1,5 @@
 //! The names under which hypermedia documents have links.
 
-/// Members whose text is a link. Those of OData stand behind `@odata.`, alone or behind the name of a property.
-const LINKS: [&str; 22] = [
-    "href",
-    "url",
-    "uri",
-    "self",
-    "next",
-    "prev",
-    "previous",
-    "first",
-    "last",
-    "related",
-    "next_url",
-    "prev_url",
-    "previous_url",
-    "nextLink",
-    "@id",
-    "@context",
-    "@nextLink",
-    "@deltaLink",
-    "hydra:next",
-    "hydra:previous",
-    "hydra:first",
-    "hydra:last",
-];
-
-/// Members whose own members are links: `{"links": {"next": "/a"}}`.
-const FOLDERS: [&str; 2] = ["links", "_links"];
-
 /// How OData marks what it says about a value.
 const ODATA: &[u8] = b"@odata.";
 
@@ -71,13 +42,15 @@ impl LinkNames {
     }
 }
 
+/// Members whose text is a link, and those whose own members are: `{"links": {"next": "/a"}}`. Those of OData stand behind `@odata.`,
+/// alone or behind the name of a property.
 fn usual(name: &[u8]) -> MemberKind {
-    if FOLDERS.iter().any(|folder| folder.as_bytes() == name) {
-        MemberKind::Folder
-    } else if LINKS.iter().any(|link| link.as_bytes() == name) {
-        MemberKind::Link
-    } else {
-        MemberKind::Other
+    match name {
+        b"links" | b"_links" => MemberKind::Folder,
+        b"href" | b"url" | b"uri" | b"self" | b"next" | b"prev" | b"previous" | b"first" | b"last" | b"related"
+        | b"next_url" | b"prev_url" | b"previous_url" | b"nextLink" | b"@id" | b"@context" | b"@nextLink"
+        | b"@deltaLink" | b"hydra:next" | b"hydra:previous" | b"hydra:first" | b"hydra:last" => MemberKind::Link,
+        _ => MemberKind::Other,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `links: public`: links in the body of an answer that lead into an upstream lead to the endpoint that serves them.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -64,8 +65,44 @@ pub struct PublicTable(OnceLock<Ways>);
 #[derive(Default)]
 struct Ways {
     all: Vec<ServedWay>,
-    /// By upstream, and by the first segment of the upstream's path; those that any segment fits are under the empty one.
-    by: HashMap<(Arc<str>, Box<str>), Vec<usize>>,
+    /// Those to each upstream.
+    of: Vec<WaysOfUpstream>,
+    /// Where each upstream stands among them.
+    places: HashMap<Arc<str>, usize>,
+}
+
+/// The ways to one upstream, as indices.
+#[derive(Default)]
+struct WaysOfUpstream {
+    /// By the first segment of the upstream's path, in its order.
+    by_segment: Vec<(Box<str>, Vec<usize>)>,
+    /// Those that any segment fits.
+    others: Vec<usize>,
+}
+
+impl WaysOfUpstream {
+    fn add(&mut self, segment: &str, index: usize) {
+        if segment.is_empty() {
+            return self.others.push(index);
+        }
+        match self.place(segment) {
+            Ok(at) => self.by_segment[at].1.push(index),
+            Err(at) => self.by_segment.insert(at, (segment.into(), vec![index])),
+        }
+    }
+
+    fn place(&self, segment: &str) -> Result<usize, usize> {
+        self.by_segment.binary_search_by(|(known, _)| (**known).cmp(segment))
+    }
+
+    /// Those that a path may take.
+    fn of(&self, path: &str) -> impl Iterator<Item = usize> {
+        let path = path.strip_prefix('/').unwrap_or(path).as_bytes();
+        let segment = &path[..memchr::memchr(b'/', path).unwrap_or(path.len())];
+        let own = self.by_segment.binary_search_by(|(known, _)| known.as_bytes().cmp(segment));
+        let own = own.map_or(&[][..], |at| &self.by_segment[at].1);
+        own.iter().chain(&self.others).copied()
+    }
 }
 
 impl PublicTable {
@@ -73,14 +110,18 @@ impl PublicTable {
     pub fn fill(&self, ways: impl Iterator<Item = (PublicWay, Vec<String>, Option<Method>)>) {
         let mut filled = Ways::default();
         for (way, hosts, method) in ways {
-            let segment: Box<str> = way.way.first_segment().unwrap_or_default().into();
+            let segment = way.way.first_segment().unwrap_or_default().to_owned();
             let own = way.upstream.name().clone();
             let mut names = way.upstream.names();
             names.push(own);
             names.sort();
             names.dedup();
             for name in names {
-                filled.by.entry((name, segment.clone())).or_default().push(filled.all.len());
+                let at = *filled.places.entry(name).or_insert(filled.of.len());
+                if at == filled.of.len() {
+                    filled.of.push(WaysOfUpstream::default());
+                }
+                filled.of[at].add(&segment, filled.all.len());
             }
             let reads = method.is_none_or(|method| method == Method::GET);
             filled.all.push(ServedWay { way, hosts: hosts.into(), reads });
@@ -94,14 +135,16 @@ impl PublicTable {
         self.0.get().iter().flat_map(|ways| &ways.all).filter(leads).map(|entry| entry.way.outline()).collect()
     }
 
+    /// Where the ways to an upstream stand.
+    fn place(&self, upstream: &str) -> Option<usize> {
+        self.0.get()?.places.get(upstream).copied()
+    }
+
     /// The ways that a path of an upstream may take.
-    fn of(&self, upstream: &Arc<str>, path: &str) -> impl Iterator<Item = &ServedWay> {
-        let segment = path.strip_prefix('/').unwrap_or(path).split('/').next().unwrap_or_default();
+    fn of(&self, place: Option<usize>, path: &str) -> impl Iterator<Item = &ServedWay> {
         let ways = self.0.get();
-        [segment, ""].into_iter().take(if segment.is_empty() { 1 } else { 2 }).flat_map(move |segment| {
-            let indices = ways.and_then(|ways| ways.by.get(&(upstream.clone(), segment.into())));
-            indices.into_iter().flatten().filter_map(move |index| ways?.all.get(*index))
-        })
+        let of = place.and_then(|at| ways?.of.get(at));
+        of.into_iter().flat_map(move |of| of.of(path)).filter_map(move |index| ways?.all.get(index))
     }
 }
 
@@ -408,6 +451,8 @@ struct Mapper {
     scope: Arc<Scope>,
     /// The addresses of the upstreams, each with the index of its upstream.
     addresses: Vec<(usize, Address)>,
+    /// Where the ways to each upstream stand, once that was asked.
+    places: Box<[OnceCell<Option<usize>>]>,
     /// Beginnings of URLs, each with the addresses that it leads to.
     seen: Vec<(Box<str>, Box<[usize]>)>,
     /// The host that the client asked for.
@@ -440,7 +485,8 @@ impl Mapper {
         let prefix = links.own.as_ref().filter(|(upstream, _)| upstream.tells_prefix());
         let prefix = prefix.and_then(|(upstream, way)| way.prefix(upstream, &scope));
         let counts = vec![(0, 0); links.upstreams.len()];
-        Mapper { links, scope, addresses, seen: Vec::new(), host, prefix, counts }
+        let places = vec![OnceCell::new(); links.upstreams.len()].into();
+        Mapper { links, scope, addresses, places, seen: Vec::new(), host, prefix, counts }
     }
 
     /// The addresses that a URL leads to that begins so: scheme and authority, or an authority behind `//`.
@@ -470,24 +516,31 @@ impl Mapper {
         {
             return Some((None, path));
         }
-        let found = self.links.table.of(name, path).filter_map(|entry| {
+        let place = *self.places[upstream].get_or_init(|| self.links.table.place(name));
+        let mut found = self.links.table.of(place, path).filter_map(|entry| {
             let host = self.host_of(entry)?;
             let path = entry.way.way.public(path, &self.scope)?;
-            let near = self.links.own.as_ref().map_or(0, |(_, own)| own.shared(&entry.way.way));
-            Some(((entry.reads, host.is_none(), entry.way.way.literal(), near), (host, path)))
+            Some((entry, (host, path)))
         });
+        let mut best = found.next()?;
+        let rank = |(entry, (host, _)): &(&ServedWay, (Option<String>, String))| {
+            let near = self.links.own.as_ref().map_or(0, |(_, own)| own.shared(&entry.way.way));
+            (entry.reads, host.is_none(), entry.way.way.literal(), near)
+        };
         // Of equals the first.
-        let mut best = None;
-        for (rank, found) in found {
-            if best.as_ref().is_none_or(|(other, _)| rank > *other) {
-                best = Some((rank, found));
+        for other in found {
+            if rank(&other) > rank(&best) {
+                best = other;
             }
         }
-        best.map(|(_, found)| found)
+        Some(best.1)
     }
 
     /// The host that an entry is served at: `Some(None)` for the one that the client asked for, `None` if none is known.
     fn host_of(&self, entry: &ServedWay) -> Option<Option<String>> {
+        if entry.hosts.is_empty() {
+            return Some(None);
+        }
         let asked = self.host.as_deref().unwrap_or_default();
         let (name, port) = match asked.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (name, Some(port)),
@@ -497,7 +550,7 @@ impl Mapper {
             Some(domain) => name.len() > domain.len() && name.to_ascii_lowercase().ends_with(domain),
             None => name.eq_ignore_ascii_case(pattern),
         };
-        if entry.hosts.is_empty() || entry.hosts.iter().any(fits) {
+        if entry.hosts.iter().any(fits) {
             return Some(None);
         }
         let exact = entry.hosts.iter().find(|pattern| !pattern.starts_with('*'))?;
@@ -505,7 +558,7 @@ impl Mapper {
     }
 
     /// The link to a path of an endpoint, in the form that the upstream's had.
-    fn link(&self, host: Option<&str>, form: UrlForm, path: &str, tail: &str) -> String {
+    fn link(&self, host: Option<&str>, form: UrlForm, mut path: String, tail: &str) -> String {
         let host = match (host, form) {
             (None, UrlForm::Path) => None,
             (None, _) => self.host.as_deref(),
@@ -513,9 +566,12 @@ impl Mapper {
         };
         let scheme = self.scope.facts().client().map_or("http", |client| client.scheme());
         match (host, form) {
-            (None, _) => [path, tail].concat(),
-            (Some(host), UrlForm::Authority) => ["//", host, path, tail].concat(),
-            (Some(host), _) => [scheme, "://", host, path, tail].concat(),
+            (None, _) => {
+                path.push_str(tail);
+                path
+            }
+            (Some(host), UrlForm::Authority) => ["//", host, &path, tail].concat(),
+            (Some(host), _) => [scheme, "://", host, &path, tail].concat(),
         }
     }
 
@@ -546,11 +602,10 @@ impl Mapper {
         }
         let path = &*resolve_dots(path);
         for upstream in 0..self.links.called {
-            let base = self.links.upstreams[upstream].base().to_owned();
-            let Some(below) = below(path, &base) else { continue };
+            let Some(below) = below(path, self.links.upstreams[upstream].base()) else { continue };
             if let Some((host, path)) = self.public(upstream, below) {
                 self.counts[upstream].0 += 1;
-                return LinkFate::Replace(self.link(host.as_deref(), UrlForm::Path, &path, tail));
+                return LinkFate::Replace(self.link(host.as_deref(), UrlForm::Path, path, tail));
             }
         }
         self.unserved(0, path)
@@ -558,7 +613,8 @@ impl Mapper {
 
     /// A link with a host.
     fn url(&mut self, link: &str, form: UrlForm, start: usize) -> LinkFate {
-        let end = link[start..].find(['/', '?', '#', '{', '\\']).map_or(link.len(), |end| start + end);
+        let ends = |byte: &u8| matches!(byte, b'/' | b'?' | b'#' | b'{' | b'\\');
+        let end = link.as_bytes()[start..].iter().position(ends).map_or(link.len(), |end| start + end);
         let known = self.known(&link[..end]);
         if self.seen[known].1.is_empty() {
             return LinkFate::Keep;
@@ -576,7 +632,7 @@ impl Mapper {
             let Some(below) = below(path, &address.base) else { continue };
             if let Some((host, path)) = self.public(upstream, below) {
                 self.counts[upstream].0 += 1;
-                return LinkFate::Replace(self.link(host.as_deref(), form, &path, tail));
+                return LinkFate::Replace(self.link(host.as_deref(), form, path, tail));
             }
         }
         // A host of the client's is no address of the upstream alone: the link may lead here already.
@@ -596,7 +652,7 @@ impl LinkMap for Mapper {
         if link.starts_with("//") {
             return self.url(link, UrlForm::Authority, 2);
         }
-        match link.find("://") {
+        match memchr::memchr(b':', link.as_bytes()).filter(|colon| link[*colon..].starts_with("://")) {
             Some(colon) if !link.starts_with('/') => self.url(link, UrlForm::Whole, colon + 3),
             _ => self.path(link),
         }
@@ -614,12 +670,8 @@ enum UrlForm {
 /// The path of a link, and what stands behind it: query, fragment, and expressions of a template that make them.
 fn cut(link: &str) -> (&str, &str) {
     let bytes = link.as_bytes();
-    let ends = |at: usize| match bytes[at] {
-        b'?' | b'#' => true,
-        b'{' => matches!(bytes.get(at + 1), Some(b'?' | b'&' | b'#' | b'/')),
-        _ => false,
-    };
-    link.split_at((0..bytes.len()).find(|at| ends(*at)).unwrap_or(bytes.len()))
+    let ends = |at: &usize| bytes[*at] != b'{' || matches!(bytes.get(at + 1), Some(b'?' | b'&' | b'#' | b'/'));
+    link.split_at(memchr::memchr3_iter(b'?', b'#', b'{', bytes).find(ends).unwrap_or(bytes.len()))
 }
 
 fn below<'p>(path: &'p str, base: &str) -> Option<&'p str> {

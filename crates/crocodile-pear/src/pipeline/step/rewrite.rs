@@ -209,8 +209,8 @@ impl Rewrite {
             taken.after = match piece {
                 PathPiece::Text(text) => left.strip_prefix(text.as_str())?,
                 PathPiece::Param(name) => {
-                    let segment = &left[..left.find('/').unwrap_or(left.len())];
-                    let text = next.split('/').next().unwrap_or_default();
+                    let segment = up_to_slash(left);
+                    let text = up_to_slash(next);
                     let end = if text.is_empty() { segment.len() } else { segment.rfind(text)? };
                     taken.params.push((name, Some(&left[..end]).filter(|value| !value.is_empty())?));
                     &left[end..]
@@ -238,6 +238,10 @@ struct Taken<'r, 'p> {
     rest: Option<(RestForm, &'p str)>,
     /// The part below the call's own path.
     after: &'p str,
+}
+
+fn up_to_slash(path: &str) -> &str {
+    &path[..memchr::memchr(b'/', path.as_bytes()).unwrap_or(path.len())]
 }
 
 /// The rewriting of one answer.
@@ -394,7 +398,12 @@ pub(crate) fn resolve_dots(path: &str) -> Cow<'_, str> {
         ".." => 2,
         _ => 0,
     };
-    if !path.starts_with('/') || path.split('/').all(|segment| dots(segment) == 0) {
+    // Most paths have no segment that begins so.
+    let may_be_dots = |two: &[u8]| two[0] == b'/' && matches!(two[1], b'.' | b'%');
+    if !path.starts_with('/')
+        || !path.as_bytes().windows(2).any(may_be_dots)
+        || path.split('/').all(|segment| dots(segment) == 0)
+    {
         return path.into();
     }
     let mut made: Vec<&str> = Vec::new();
