@@ -16,6 +16,9 @@ pub struct Options {
     /// Their size in MiB
     #[arg(long, default_value_t = 50)]
     size: usize,
+    /// The threads of the gateway, one count after the other
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
     /// The gateway's binary, if not the one built beside this bench
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -43,7 +46,7 @@ pub async fn run(options: Options) -> Result<()> {
             outcome.slowest.as_millis()
         ));
     };
-    let play = || downloads::play(&binary, options.size << 20, options.count, &mut told);
+    let play = || downloads::play(&binary, (options.size << 20, options.count), &options.threads, &mut told);
     // The downloads have a runtime of their own, which cannot be started on a thread of this one.
     std::thread::scope(|scope| scope.spawn(play).join()).expect("the play does not panic");
     say(&format!("{all} downloads of {} MiB, {stopped} stopped", options.size))?;

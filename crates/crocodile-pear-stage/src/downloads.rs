@@ -123,12 +123,12 @@ async fn together(gateway: SocketAddr, kind: Kind, size: usize) -> usize {
     all.join_all().await.into_iter().filter(|whole| !whole).count()
 }
 
-/// Downloads so many bytes so often for each kind; `told` hears of each when it is over.
-pub fn play(binary: &Path, size: usize, count: usize, mut told: impl FnMut(Kind, Outcome)) {
+/// Downloads so many bytes so often for each kind, from gateways with these counts of threads; `told` hears of each when it is over.
+pub fn play(binary: &Path, (size, count): (usize, usize), threads: &[usize], mut told: impl FnMut(Kind, Outcome)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = upstream_http1(size);
     let second = Served::begin(move |stream| converse(stream, Builder::new(), move |asked| answer(asked, size)));
-    for threads in [1, 2] {
+    for &threads in threads {
         let file = scratch(format!("downloads_{threads}.yaml"));
         let config = format!(
             "listen: 127.0.0.1:0\nthreads: {threads}\nupstreams:\n  one: 'http://{}'\n  two: {{ url: 'http://{}', protocol: http2 \

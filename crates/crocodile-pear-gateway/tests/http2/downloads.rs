@@ -5,5 +5,5 @@ use crate::stage::program;
 
 #[test]
 fn no_download_stops_whatever_the_windows() {
-    play(&program("crocodile-pear"), 8 << 20, 1, |kind, outcome| assert_eq!(outcome.stopped, 0, "{kind}"));
+    play(&program("crocodile-pear"), (8 << 20, 1), &[1, 2], |kind, outcome| assert_eq!(outcome.stopped, 0, "{kind}"));
 }
