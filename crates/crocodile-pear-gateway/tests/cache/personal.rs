@@ -232,3 +232,40 @@ fn an_answer_that_varies_by_the_address_of_the_client_is_for_that_address() {
         }
     }
 }
+
+/// An upstream that is told who the client is by a field of another name cannot say that its answer depends on it.
+#[test]
+fn a_call_that_tells_who_the_client_is_makes_its_answer_private_unless_its_field_says_so() {
+    let shop = Shop::open(|_, stream| {
+        stream.write_all(&answer(200, "content-type: application/json\r\ncache-control: public, max-age=60\r\n", "1"))
+    });
+    let (private, public) = ("private, max-age=60", "public, max-age=60");
+    for (name, wanted) in [
+        ("accept-language", private),
+        ("x-tenant", private),
+        ("x-clientele", private),
+        ("x-client", public),
+        ("x-real-ip", public),
+        ("true-client-ip", public),
+        ("forwarded", public),
+    ] {
+        for (upstream, call) in [("headers", "x"), ("x", "headers")] {
+            let told = format!("headers: {{ {name}: '{{$client.address}}' }}");
+            let (upstream, call) = match (upstream, call) {
+                ("headers", _) => (told.as_str(), ""),
+                _ => ("", told.as_str()),
+            };
+            let config = format!(
+                "upstreams: {{ shop: {{ url: 'http://${{SHOP}}'{}{upstream} }} }}\n\
+                 endpoints: {{ 'GET /{{*path}}': {{ pipeline: [ request: {{ to: shop, path: '/{{*path}}'{}{call} }} ] }} }}\n",
+                if upstream.is_empty() { "" } else { ", " },
+                if call.is_empty() { "" } else { ", " },
+            );
+            let mut scene = Scene::new(&config, &shop);
+            let got = scene.get("/item", "host: test\r\n");
+            // A call of a pipeline is no proxy: there it is always for one client.
+            let wanted = if call.is_empty() { wanted } else { private };
+            assert_eq!(got.field("cache-control"), wanted, "{upstream}{call}");
+        }
+    }
+}

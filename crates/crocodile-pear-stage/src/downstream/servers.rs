@@ -43,10 +43,11 @@ impl Product {
     pub fn hit(self, answer: &Answer) -> bool {
         match self {
             Self::Nginx | Self::Varnish => answer.field("x-front") == "HIT",
-            // The second letter is the result of the lookup: a fresh one on disk, or in memory.
+            // The second letter is the result of the lookup: a fresh one on disk, or in memory, or a stale one that the gateway
+            // has called the same.
             Self::TrafficServer => {
                 let via = answer.field("via").rsplit('[').next().unwrap_or_default();
-                via.starts_with("cH") || via.starts_with("cR")
+                ["cH", "cR", "cSsN"].iter().any(|found| via.starts_with(found))
             }
         }
     }

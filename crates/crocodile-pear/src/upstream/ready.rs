@@ -488,6 +488,14 @@ impl Upstream {
         }
     }
 
+    /// The parts of the client's identity that their fields have under names that do not say so.
+    pub(crate) fn hidden_reads(&self) -> Box<dyn Iterator<Item = &Read> + '_> {
+        match &self.choice {
+            Some(choice) => Box::new(choice.targets().flat_map(|upstream| upstream.hidden_reads())),
+            None => Box::new(self.forward.hidden_reads()),
+        }
+    }
+
     /// Makes the call; the answer's body is pulled from the connection.
     ///
     /// # Errors

@@ -167,7 +167,8 @@ pub struct Findings {
     pub dependence: Dependence,
     /// The parts on which they may depend, wherever links lead.
     pub reachable: Dependence,
-    /// Whether the fields of an upstream name the client. The answer of one server to such a call says itself what it depends on.
+    /// Whether the fields of an upstream tell who the client is, under names that say so. The answer of one server to such a call says
+    /// itself what it depends on.
     pub names_client: bool,
     /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
     pub taken: Vec<Option<String>>,
@@ -197,6 +198,7 @@ impl Findings {
         self.note_reads(upstream.reads());
         let (client, others): (Vec<&Read>, Vec<&Read>) = upstream.reads().partition(|read| read.variable == "client");
         self.dependence.add_reads(others);
+        self.dependence.add_reads(upstream.hidden_reads());
         self.names_client |= !client.is_empty();
         self.dependence.add(&upstream.kept_dependence());
         self.reachable.add(&upstream.dependence());

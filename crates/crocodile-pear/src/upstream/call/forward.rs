@@ -456,6 +456,13 @@ impl Forward {
         self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::reads)
     }
 
+    /// Those of the client in fields whose names do not say so.
+    pub(crate) fn hidden_reads(&self) -> impl Iterator<Item = &Read> {
+        let hidden = self.headers.iter().filter(|(name, _)| !tells_the_client(name));
+        let reads = hidden.flat_map(|(_, template)| template.filters()).flat_map(Filter::reads);
+        reads.filter(|read| read.variable == "client")
+    }
+
     /// Whether an upstream may consider this authority its own, because each call names it, or because the calls for this
     /// request do.
     pub(crate) fn names(&self, authority: &str, scope: Option<&Scope>) -> bool {
@@ -542,6 +549,12 @@ fn all(client: &HeaderMap, likeness: Likeness) -> HeaderMap {
 /// configuration sets (`x-role`) to servers that read it so.
 fn travels(name: &HeaderName, likeness: Likeness) -> bool {
     plain(name) && !tells(name, likeness)
+}
+
+/// Whether a field says by its name that it tells who the client is: `x-forwarded-for`, `x-real-ip`, `x-client`.
+fn tells_the_client(name: &HeaderName) -> bool {
+    let words = ["forwarded", "client", "ip", "remote", "peer", "address", "addr"];
+    name.as_str().split('-').any(|word| words.contains(&word))
 }
 
 /// Whether only a gateway may send this field, or it describes a body that is not sent.
