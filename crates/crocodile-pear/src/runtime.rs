@@ -20,3 +20,21 @@ pub mod hex;
 pub mod random;
 pub mod socket;
 pub mod thread_id;
+
+/// The output of some work, and how often another task of its thread had a turn meanwhile.
+#[cfg(test)]
+pub(crate) async fn beside<T>(work: impl Future<Output = T>) -> (T, usize) {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let turns = Arc::new(AtomicUsize::new(0));
+    let others = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            others.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let done = work.await;
+    other.abort();
+    (done, turns.load(Ordering::Relaxed))
+}

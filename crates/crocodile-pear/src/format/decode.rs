@@ -303,8 +303,6 @@ impl http_body::Body for Decoded {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use flate2::Compression;
     use futures_util::stream;
@@ -312,6 +310,7 @@ mod tests {
     use http_body_util::StreamBody;
 
     use super::*;
+    use crate::runtime::beside;
 
     fn encode(coding: &str, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -387,17 +386,8 @@ mod tests {
         let skipped = b"\x50\x2a\x4d\x18\0\0\0\0".to_vec();
         for (coding, nothing) in [("gzip", encode("gzip", b"")), ("zstd", encode("zstd", b"")), ("zstd", skipped)] {
             let coded = [nothing.repeat(100_000), encode(coding, b"text")].concat();
-            let turns = Arc::new(AtomicUsize::new(0));
-            let others = turns.clone();
-            let other = tokio::spawn(async move {
-                loop {
-                    others.fetch_add(1, Ordering::Relaxed);
-                    tokio::task::yield_now().await;
-                }
-            });
-            assert_eq!(read(coding, &coded, coded.len()).await.as_deref(), Ok(&b"text"[..]));
-            other.abort();
-            let turns = turns.load(Ordering::Relaxed);
+            let (text, turns) = beside(read(coding, &coded, coded.len())).await;
+            assert_eq!(text.as_deref(), Ok(&b"text"[..]));
             assert!(turns > 100, "{coding}: {turns}");
         }
     }

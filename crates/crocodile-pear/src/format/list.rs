@@ -18,6 +18,12 @@ use crate::json::items::{Items, Path};
 use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 
+/// The most bytes that are read at once.
+const PART: usize = 32 << 10;
+
+/// Bytes that are read before other tasks of the thread get their turn: a few milliseconds of short items.
+const TURN: usize = 4 * PART;
+
 /// A body that was opened.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum OpenedList {
@@ -33,6 +39,10 @@ pub struct List {
     recoder: Recoder,
     /// Dropped at the first error.
     body: Option<Pulled>,
+    /// The bytes that have come and are not read yet.
+    waiting: Bytes,
+    /// The bytes that were read since other tasks had their turn.
+    turn: usize,
     /// Whether its format is a stream format, which may have no end.
     stream: bool,
     count: u64,
@@ -91,8 +101,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<OpenedList, Error> {
         _ => return Ok(OpenedList::Whole(answer)),
     };
     let (recoder, upstream) = (recoder?, answer.upstream.clone());
-    let body = Some(answer.body.into_pulled()?);
-    Ok(OpenedList::List(List { reader, recoder, body, stream, count: 0, upstream }))
+    Ok(OpenedList::List(List::new(reader, recoder, answer.body.into_pulled()?, stream, upstream)))
 }
 
 /// Opens JSON. Only the first byte shows whether it is a list.
@@ -114,17 +123,9 @@ async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Re
     match first {
         Some(text) if text.trim_ascii_start().starts_with(b"[") => {
             let path = Path::parse(".[]").expect("the path of a list");
-            let mut items = Items::at(Arc::new(path), bound);
-            items.push(text);
-            let reader = Reader::Json(items);
-            Ok(OpenedList::List(List {
-                reader,
-                recoder,
-                body: Some(body),
-                stream: false,
-                count: 0,
-                upstream: answer.upstream,
-            }))
+            let reader = Reader::Json(Items::at(Arc::new(path), bound));
+            let list = List::new(reader, recoder, body, false, answer.upstream);
+            Ok(OpenedList::List(List { waiting: text, ..list }))
         }
         _ => {
             let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
@@ -144,6 +145,10 @@ pub enum Next {
 }
 
 impl List {
+    fn new(reader: Reader, recoder: Recoder, body: Pulled, stream: bool, upstream: Option<Arc<str>>) -> Self {
+        List { reader, recoder, body: Some(body), waiting: Bytes::new(), turn: 0, stream, count: 0, upstream }
+    }
+
     /// Whether the format is a stream format, which may have no end.
     pub fn is_stream(&self) -> bool {
         self.stream
@@ -167,19 +172,29 @@ impl List {
     /// Same as [`List::at_hand`], and any error that ends the body early.
     pub async fn pull(&mut self) -> Result<Option<Bytes>, Error> {
         let Some(body) = &mut self.body else { return Ok(None) };
-        let text = match crate::message::body::data(body).await {
-            Some(chunk) => chunk.and_then(|chunk| self.recoder.push(chunk)),
-            None => {
-                self.recoder.finish()?;
-                let last = self.reader.finish();
-                let last = self.take(last);
-                self.body = None;
-                return last;
+        if self.waiting.is_empty() {
+            let text = match crate::message::body::data(body).await {
+                Some(chunk) => chunk.and_then(|chunk| self.recoder.push(chunk)),
+                None => {
+                    self.recoder.finish()?;
+                    let last = self.reader.finish();
+                    let last = self.take(last);
+                    self.body = None;
+                    return last;
+                }
+            };
+            match text {
+                Ok(text) => self.waiting = text,
+                Err(error) => return self.take(Err(error)),
             }
-        };
-        match text {
-            Ok(text) => self.reader.push(text),
-            Err(error) => return self.take(Err(error)),
+        }
+        // Some bodies come in one piece, and a piece may have no item, or thousands.
+        let part = self.waiting.split_to(self.waiting.len().min(PART));
+        self.turn += part.len();
+        self.reader.push(part);
+        if self.turn >= TURN {
+            self.turn = 0;
+            tokio::task::yield_now().await;
         }
         Ok(None)
     }
@@ -236,6 +251,7 @@ impl http_body::Body for Rejoined {
 mod tests {
     use super::*;
     use crate::format::tests::of;
+    use crate::runtime::beside;
 
     /// An answer whose body arrives in these pieces.
     fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
@@ -278,6 +294,30 @@ mod tests {
             for size in 1..=text.len() {
                 assert_eq!(items(media, text, size).await, wanted, "{media} in pieces of {size}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_list_in_one_piece_does_not_hold_the_core() {
+        for (media, before, part) in [
+            ("application/json", "[1", ",1"),
+            ("application/x-ndjson", "1\n", "\n"),
+            ("application/json-seq", "\x1e1\n", "\x1e\n"),
+            ("text/csv", "a,b\n", "1,2\n"),
+            ("text/csv", "a,b\n", "\n"),
+            ("text/event-stream", "data: 1\n\n", ":\n"),
+            ("text/event-stream", "data: 1\n\n", "data: 1\n\n"),
+        ] {
+            let end = if before.starts_with('[') { "]" } else { "" };
+            let text = [before, &part.repeat((8 << 20) / part.len()), end].concat();
+            let ((), turns) = beside(async {
+                let Ok(OpenedList::List(mut list)) = open(answer(media, vec![text.into()]), 1000).await else {
+                    panic!("no list: {media}")
+                };
+                while list.item().await.expect("sound").is_some() {}
+            })
+            .await;
+            assert!(turns >= (8 << 20) / TURN, "{media}, {part:?}: {turns}");
         }
     }
 

@@ -1,11 +1,14 @@
 //! JSON:API: `relationships` name resources, `included` holds them, `links` have their addresses.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
-use super::included::Source;
+use super::included::{Source, key};
 use super::part::Part;
 use super::relation::{Identifier, Lead, Related, Relation, choose};
 use crate::json::Raw;
+use crate::offload;
 
 /// The leads of a relation; `None` if the document has no such relation.
 pub(super) fn related(relation: &Relation, document: &Raw) -> Option<Related> {
@@ -48,8 +51,8 @@ fn address(link: Part<'_>) -> Option<Lead> {
 fn resolved(relationship: Part<'_>, source: &Source) -> Option<Raw> {
     let linkage = relationship.fields().filter(|(name, _)| name == "data").last()?.1;
     // That nothing is related is known without a call.
-    let wanted = linkage.each().filter(|identifier| identifier.is_object());
-    let found = wanted.map(|identifier| source.get(identifier)).collect::<Option<Vec<_>>>()?;
+    let found = identifiers(linkage).map(|identifier| source.get(identifier)).collect::<Option<Vec<_>>>()?;
+    offload::hold(found.iter().map(|resource| resource.bytes().len()).sum());
     let mut made = b"{\"data\":".to_vec();
     match found.first() {
         None if !linkage.is_list() => made.extend_from_slice(b"null"),
@@ -67,6 +70,13 @@ fn resolved(relationship: Part<'_>, source: &Source) -> Option<Raw> {
     Raw::check(&Bytes::from(made)).ok()
 }
 
+/// The identifiers of a relationship. One that is there twice counts once: a relationship is a set.
+fn identifiers<'p>(linkage: Part<'p>) -> impl Iterator<Item = Part<'p>> {
+    let mut seen = HashSet::new();
+    let objects = linkage.each().filter(|identifier| identifier.is_object());
+    objects.filter(move |identifier| key(*identifier).is_none_or(|key| seen.insert(key)))
+}
+
 /// The resources that a relationship names without an address.
 fn named(relationship: Part<'_>, source: &Source) -> Vec<Lead> {
     let Some(linkage) = relationship.field("data") else { return Vec::new() };
@@ -77,10 +87,11 @@ fn named(relationship: Part<'_>, source: &Source) -> Vec<Lead> {
     let lead = |identifier: Part<'_>| {
         let (kind, id) = (text(identifier.field("type")?), text(identifier.field("id")?));
         let included = source.get(identifier).and_then(|found| {
+            offload::hold(found.bytes().len());
             let made = [b"{\"data\":", found.bytes(), b"}"].concat();
             Raw::check(&Bytes::from(made)).ok()
         });
         Some(Lead::Named(Identifier { kind, id, included, many: linkage.is_list() }))
     };
-    linkage.each().filter_map(lead).collect()
+    identifiers(linkage).filter_map(lead).collect()
 }

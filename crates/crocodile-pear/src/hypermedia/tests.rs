@@ -73,6 +73,22 @@ const ARTICLE: &str = r#"{
     ]
 }"#;
 
+/// Otherwise a document of 200 kB that names the half of it 2,000 times would become 200 MB.
+#[test]
+fn a_resource_that_a_relationship_names_twice_is_there_once() {
+    let one = r#"{"type":"b","id":"1"}"#;
+    let document = |linkage: &str| {
+        let data = format!(r#"{{"type":"a","id":"0","relationships":{{"r":{{"data":[{linkage}]}}}}}}"#);
+        format!(r#"{{"data":{data},"included":[{{"type":"b","id":"1","attributes":{{"t":1}}}}]}}"#)
+    };
+    let many = document(&[one; 1000].join(","));
+    let whole = r#"part {"data":[{"type":"b","id":"1","attributes":{"t":1}}]}"#;
+    assert_eq!(leads(Form::JsonApi, "r", &many), [whole]);
+    let named = document(&[one, r#"{"type":"c","id":"1"}"#, one, r#"{"id":"1","type":"c"}"#].join(","));
+    let of = r#"b 1 {"data":{"type":"b","id":"1","attributes":{"t":1}}}"#;
+    assert_eq!(leads(Form::JsonApi, "r", &named), [of, "c 1 "]);
+}
+
 #[test]
 fn json_api_has_included_resources_and_links() {
     let api = |name| leads(Form::JsonApi, name, ARTICLE);

@@ -20,6 +20,9 @@ const CORE: u64 = 25_000;
 /// Bytes that it may make until then.
 const TRIAL_BYTES: u64 = 1 << 20;
 
+/// Bytes that its readers may make until then: what is usual for the largest document that is read there, several times.
+const TRIAL_HELD: u64 = 4 << 20;
+
 /// Units until a helper thread looks whether others wait for its core.
 const SLICE: u64 = 2_000;
 
@@ -59,8 +62,9 @@ struct Meter {
     /// The same of bytes that an evaluation makes.
     bytes: Cell<u64>,
     growth: Cell<u64>,
-    /// The rest of a trial.
+    /// The rest of a trial: units, and bytes that readers make.
     trial: Cell<u64>,
+    held: Cell<u64>,
     /// Bytes that are reserved, and those of them that are not used.
     reserved: Cell<u64>,
     spare: Cell<u64>,
@@ -80,6 +84,7 @@ thread_local! {
             bytes: Cell::new(0),
             growth: Cell::new(0),
             trial: Cell::new(0),
+            held: Cell::new(0),
             reserved: Cell::new(0),
             spare: Cell::new(0),
             since: Cell::new(None),
@@ -112,6 +117,7 @@ pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
     let outcome = METER.with(|meter| {
         let before = meter.place.replace(WorkPlace::Trial);
         meter.trial.set(CORE);
+        meter.held.set(TRIAL_HELD);
         let outcome = catch_unwind(AssertUnwindSafe(|| done = Some(job())));
         meter.place.set(before);
         outcome
@@ -199,11 +205,17 @@ pub fn grow(bytes: usize) {
 
 /// Counts bytes that a reader makes of its input.
 pub fn hold(bytes: usize) {
-    METER.with(|meter| {
-        if meter.place.get() == WorkPlace::Helper {
+    METER.with(|meter| match meter.place.get() {
+        WorkPlace::Helper => {
             meter.reserve(bytes as u64);
             meter.give_way();
         }
+        WorkPlace::Trial => match meter.held.get().checked_sub(bytes as u64) {
+            Some(left) => meter.held.set(left),
+            // A small document from which much is made.
+            None => resume_unwind(Box::new(Stopped::Long)),
+        },
+        WorkPlace::Core => {}
     });
 }
 

@@ -32,6 +32,10 @@ async fn small_work_stays_and_long_work_goes() {
     assert_eq!(run(0, several).await.expect("done").last().map(String::as_str), Some("helper"));
     let made = || evaluate(1 << 40, 1 << 40, || Ok((grow(2 << 20), place()).1));
     assert_eq!(run(0, made).await.expect("done"), "helper");
+    // What readers make of a small document counts, too.
+    let read = |bytes: usize| move || Ok(((0..8).for_each(|_| hold(bytes)), place()).1);
+    assert_eq!(run(0, read(256 << 10)).await.expect("done"), here);
+    assert_eq!(run(0, read(1 << 20)).await.expect("done"), "helper");
 }
 
 #[test]

@@ -98,33 +98,24 @@ impl<S: Stream + Unpin> Stream for Turns<S> {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
-    use std::sync::atomic::AtomicUsize;
 
     use futures_util::{StreamExt, stream};
 
     use super::*;
+    use crate::runtime::beside;
 
     /// How often another task has its turn while a list of so many items of so many bytes is read, all at hand and all dropped.
     async fn turns_of_others(count: usize, length: u64) -> usize {
-        let turn = Arc::new(AtomicUsize::new(0));
-        let others = turn.clone();
-        let other = tokio::spawn(async move {
-            loop {
-                others.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-            }
-        });
-        // As steps do it: what an item becomes is at hand when the list is asked for the next one.
         let read = ReadBytes::default();
         let items = stream::iter(0..count).inspect({
             let read = read.clone();
             move |_| read.add(length)
         });
+        // As steps do it: what an item becomes is at hand when the list is asked for the next one.
         let made = turns(items, read).map(|item| async move { item }).buffer_unordered(512);
-        let none = made.filter(|_| ready(false)).count().await;
-        other.abort();
+        let (none, turns) = beside(made.filter(|_| ready(false)).count()).await;
         assert_eq!(none, 0);
-        turn.load(Ordering::Relaxed)
+        turns
     }
 
     #[tokio::test]

@@ -199,6 +199,10 @@ impl Ready {
         found: Vec<Data>,
     ) -> Result<Data, Error> {
         let weight = document.weight() + found.iter().map(Data::weight).sum::<usize>();
+        if weight > self.max_body.saturating_mul(GROWTH) {
+            let detail = format!("the tree at `{name}` becomes larger than {GROWTH} times `max_body`");
+            return Err(Error::new(Kind::Oversized, detail));
+        }
         let here = || splice(name, &document, &spots, &found);
         let lent = || {
             let (name, document, spots, found) = (name.to_owned(), document.clone(), spots.clone(), found.clone());
@@ -207,6 +211,9 @@ impl Ready {
         offload::run_or(weight, here, lent).await
     }
 }
+
+/// How many times larger than the largest document a tree may become: a part that many resources name is there as often.
+const GROWTH: usize = 16;
 
 fn splice(name: &str, document: &Data, spots: &[Spot], found: &[Data]) -> Result<Data, Error> {
     let Some(raw) = document.raw() else { return Ok(document.clone()) };
