@@ -533,6 +533,29 @@ fn a_list_has_at_most_the_memory_that_is_promised() {
     }
 }
 
+/// A copy of a text shares its letters, and has a place of 32 bytes of its own.
+#[test]
+fn copies_of_texts_have_at_most_the_memory_that_is_promised() {
+    let texts = (0..8_000).map(|at| format!("\"s{at}\"")).collect::<Vec<_>>().join(",");
+    let (list, fields) = (format!("[{texts}]"), format!("{{{}}}", texts.replace("\",", "\":\"v\",") + ":\"v\""));
+    // 800 copies of 8,000 texts are 300 MB, and 100 of as many fields.
+    for (source, input, copies) in [
+        (".[1:]", &list, 800),
+        ("reverse", &list, 800),
+        (".[0] = 1", &list, 800),
+        (". + [1]", &list, 800),
+        (". - [1]", &list, 800),
+        ("keys", &fields, 800),
+        ("to_entries", &list, 100),
+        (".s1 = 2", &fields, 350),
+        ("map_values(.)", &fields, 350),
+    ] {
+        let of = |copies: u32| outputs(&format!(". as $all | [range({copies}) | $all | {source}] | length"), input);
+        assert!(of(copies).is_err(), "{source}");
+        assert!(of(copies / 8).is_ok(), "{source}");
+    }
+}
+
 #[test]
 fn large_but_honest_work_is_done() {
     let list =

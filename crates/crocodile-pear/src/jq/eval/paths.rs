@@ -6,7 +6,7 @@ use jaq_json::Val;
 
 use super::code::Node;
 use super::machine::{Current, Flow, Machine, Out, Sees};
-use crate::jq::value::bounded::Item;
+use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{charge, grow};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, Stop, fail};
@@ -166,7 +166,7 @@ fn without(root: Item, keys: &[&Val]) -> ItemR {
 
 fn items_without(items: &[Val], keys: &[&Val]) -> Result<Vec<Val>, Fault> {
     charge(items.len() / 4 + keys.len());
-    grow(16 * items.len());
+    operators::grow_by(items);
     let mut gone = vec![false; items.len()];
     for key in keys {
         match key {
@@ -188,7 +188,7 @@ fn items_without(items: &[Val], keys: &[&Val]) -> Result<Vec<Val>, Fault> {
 fn fields_without(fields: Arc<Fields>, keys: &[&Val]) -> Result<Fields, Fault> {
     let mut fields = Arc::unwrap_or_clone(fields);
     charge(fields.len() + keys.len());
-    grow(operators::FIELD * fields.len());
+    grow(fields.values().map(bounded::field).sum());
     for key in keys {
         if !matches!(key, Val::TStr(_)) {
             return fail(format!("Cannot delete {} field of object", kind(key)));

@@ -10,7 +10,7 @@ use super::machine::{Bound, Current, Flow, Machine, Out, Scope, Sees, up};
 use super::{paths, special_forms};
 use crate::jq::compile::library::format;
 use crate::jq::syntax::ast::{Compare, Math, Missing};
-use crate::jq::value::bounded::Item;
+use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{self, charge, grow};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Stop, misfit, refuse, tell};
@@ -629,7 +629,7 @@ fn holds(left: &Item, compare: Compare, right: &Item) -> bool {
 }
 
 fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
-    grow(crate::jq::value::bounded::OBJECT);
+    grow(bounded::OBJECT);
     let mut fields = value::Fields::default();
     let mut depth = 0;
     for (key, item) in entries {
@@ -637,7 +637,7 @@ fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
             return refuse("Cannot use ^ as object key", &[&key]).map_err(Stop::from);
         };
         charge(1 + name.len() / 64);
-        grow(operators::FIELD);
+        grow(bounded::field(&item.value));
         depth = depth.max(item.depth());
         fields.insert(key, item.value);
     }

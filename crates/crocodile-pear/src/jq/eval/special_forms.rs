@@ -7,7 +7,7 @@ use jaq_json::Val;
 use super::code::{Form, Node};
 use super::machine::{Current, Flow, Machine, Out, Sees};
 use super::paths;
-use crate::jq::value::bounded::Item;
+use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{self, charge, grow};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Fault, Stop, fail, refuse, thrown};
@@ -288,12 +288,12 @@ fn walk<'c>(
         Val::Obj(_) => {
             let mut fields = value::Fields::default();
             let mut depth = 0;
-            grow(crate::jq::value::bounded::OBJECT);
+            grow(bounded::OBJECT);
             for (key, part) in operators::children(&item)? {
                 let label = machine.mark();
                 // Of several outputs, the first counts.
                 let flow = walk(machine, inner, sees, part, &mut |item| {
-                    grow(operators::FIELD);
+                    grow(bounded::field(&item.value));
                     depth = depth.max(item.depth());
                     fields.insert(key.clone(), item.value);
                     Err(Stop::Break(label))

@@ -14,6 +14,12 @@ pub const LIMIT: u32 = 2 * DEPTH as u32;
 /// Bytes of memory for a small object.
 pub const OBJECT: usize = 200;
 
+/// Bytes of memory for a text beside its letters.
+const TEXT: usize = 40;
+
+/// Bytes of memory for one field: its key, its entry in the list, which grows by doubling, and its entry in the table.
+pub const FIELD: usize = 96;
+
 /// A value and an upper bound for its depth.
 #[derive(Clone, Debug)]
 pub struct Item {
@@ -88,11 +94,25 @@ impl Item {
         let mut depth = 0;
         for (name, item) in entries {
             charge(1);
+            grow(field(&item.value));
             depth = depth.max(item.depth);
             fields.insert(value::string(name), item.value);
         }
         Item::made(value::fields_of(fields), depth)
     }
+}
+
+/// The bytes that a value takes where it stands: a text has a place of its own, which no copy shares.
+pub fn weight(value: &Val) -> usize {
+    match value {
+        Val::TStr(_) | Val::BStr(_) => 16 + TEXT,
+        _ => 16,
+    }
+}
+
+/// The bytes of a field with this value.
+pub fn field(value: &Val) -> usize {
+    FIELD - 16 + weight(value)
 }
 
 /// How deep a value nests.

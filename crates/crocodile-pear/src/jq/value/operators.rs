@@ -6,16 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jaq_json::{Num, Val};
 
-pub use super::bounded::{Item, OBJECT};
+pub use super::bounded::{Item, OBJECT, field, weight};
 use super::budget::{self, charge, grow};
 use super::runtime_error::{Fault, fail, refuse};
 use crate::json::value::{self, Fields, kind};
 
 /// Largest integer, in bits: multiplication takes quadratic time.
 const BITS: u64 = 4096;
-
-/// Bytes of memory for one field: its key, its entry in the list, which grows by doubling, and its entry in the table.
-pub const FIELD: usize = 96;
 
 /// The largest index that may be set in a list, as in jq.
 const PLACES: f64 = 536_870_911.0;
@@ -127,16 +124,26 @@ pub fn length(value: &Val) -> usize {
     }
 }
 
+/// Takes the bytes of copies of these values.
+pub fn grow_by(items: &[Val]) {
+    grow(items.iter().map(weight).sum());
+}
+
+fn grow_by_fields(fields: &Fields) {
+    grow(fields.values().map(field).sum());
+}
+
 /// Charges the copy that changing a shared list or object needs.
 pub fn unshare(value: &Val) {
     match value {
         Val::Arr(items) if Arc::strong_count(items) > 1 => {
             charge(1 + items.len() / 4);
-            grow(16 * items.len());
+            grow_by(items);
         }
         Val::Obj(fields) if Arc::strong_count(fields) > 1 => {
             charge(1 + fields.len());
-            grow(OBJECT + FIELD * fields.len());
+            grow(OBJECT);
+            grow_by_fields(fields);
         }
         _ => charge(1),
     }
@@ -198,7 +205,7 @@ impl FromIterator<Item> for Item {
         grow(48);
         let plain = items.into_iter().map(|item| {
             charge(1);
-            grow(24);
+            grow(8 + weight(&item.value));
             depth = depth.max(item.depth);
             item.value
         });
@@ -251,7 +258,8 @@ pub fn add(left: Item, right: Item) -> ItemR {
         (Val::Arr(mut left), Val::Arr(right)) => {
             unshare_list(&left);
             charge(right.len());
-            grow(24 * right.len());
+            grow(8 * right.len());
+            grow_by(&right);
             Arc::make_mut(&mut left).extend(right.iter().cloned());
             Ok(Item::bounded(Val::Arr(left), depth))
         }
@@ -259,7 +267,7 @@ pub fn add(left: Item, right: Item) -> ItemR {
             let mut left = Val::Obj(left);
             unshare(&left);
             charge(2 * right.len());
-            grow(FIELD * right.len());
+            grow_by_fields(&right);
             if let Val::Obj(fields) = &mut left {
                 Arc::make_mut(fields).extend(right.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
@@ -272,7 +280,7 @@ pub fn add(left: Item, right: Item) -> ItemR {
 fn unshare_list(items: &Arc<Vec<Val>>) {
     if Arc::strong_count(items) > 1 {
         charge(1 + items.len() / 4);
-        grow(16 * items.len());
+        grow_by(items);
     } else {
         charge(1);
     }
@@ -350,7 +358,7 @@ fn merge(left: &mut Val, right: &Fields) {
     let fields = Arc::make_mut(fields);
     for (key, value) in right {
         charge(2);
-        grow(FIELD);
+        grow(field(value));
         match (fields.get_mut(key), value) {
             (Some(inner @ Val::Obj(_)), Val::Obj(value)) => merge(inner, value),
             (Some(inner), value) => *inner = value.clone(),
@@ -563,7 +571,7 @@ pub fn slice(item: &Item, from: &Val, to: &Val) -> ItemR {
         Val::Arr(items) => {
             let (start, end) = bounds(from, to, items.len())?;
             charge(end - start);
-            grow(16 * (end - start));
+            grow_by(&items[start..end]);
             Ok(Item::bounded(value::list(items[start..end].to_vec()), item.depth))
         }
         Val::TStr(text) => {
@@ -633,7 +641,7 @@ pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
     }
     match (&mut value, key) {
         (Val::Obj(fields), Val::TStr(_)) => {
-            grow(FIELD);
+            grow(field(&new.value));
             Arc::make_mut(fields).insert(key.clone(), new.value);
         }
         (Val::Arr(items), Val::Num(number)) => {
@@ -652,7 +660,7 @@ pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
                 return fail("A slice of an array can only be assigned another array");
             };
             charge(items.len() / 4 + inserted.len());
-            grow(16 * inserted.len());
+            grow_by(inserted);
             Arc::make_mut(items).splice(start..end, inserted.iter().cloned());
         }
         (Val::TStr(_), Val::Obj(_)) => return fail("Cannot update string slices"),
@@ -722,13 +730,14 @@ fn canonical(value: &Val) -> Option<Val> {
         Val::Arr(items) => {
             let found = items.iter().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)));
             let (at, first) = found?;
-            grow(16 * items.len());
+            grow_by(items);
             let rest = items[at + 1..].iter().map(|item| canonical(item).unwrap_or_else(|| item.clone()));
             Some(value::list(items[..at].iter().cloned().chain([first]).chain(rest).collect()))
         }
         Val::Obj(fields) => {
             let (at, first) = fields.values().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)))?;
-            grow(OBJECT + FIELD * fields.len());
+            grow(OBJECT);
+            grow_by_fields(fields);
             let mut fields = (**fields).clone();
             fields[at] = first;
             fields.values_mut().skip(at + 1).for_each(|item| {

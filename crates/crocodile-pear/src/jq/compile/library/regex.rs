@@ -9,7 +9,7 @@ use fancy_regex::{Input, Regex, RegexBuilder};
 use jaq_json::Val;
 
 use crate::jq::eval::code::Named;
-use crate::jq::value::bounded::Item;
+use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Fault, fail, refuse};
@@ -447,11 +447,11 @@ impl Search {
     /// The named groups of a match; null for a group that did not match.
     fn named(&self, captures: &Captures<'_>) -> Item {
         let mut fields = value::Fields::default();
-        budget::grow(crate::jq::value::bounded::OBJECT);
+        budget::grow(bounded::OBJECT);
         for (group, name) in self.regex.names.iter().enumerate() {
             let Some(name) = name else { continue };
             let found = span(captures, group).map_or(Item::null(), |(from, to)| Item::text(self.text.slice(from..to)));
-            budget::grow(operators::FIELD);
+            budget::grow(bounded::FIELD);
             fields.insert(value::text(name.clone()), found.value);
         }
         Item::made(value::fields_of(fields), 0)
