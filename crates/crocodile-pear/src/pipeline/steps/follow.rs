@@ -3,6 +3,7 @@
 mod act;
 mod ask;
 mod created;
+mod growth;
 mod leads;
 mod ready;
 mod templates;

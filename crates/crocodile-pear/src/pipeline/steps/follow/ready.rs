@@ -37,6 +37,7 @@ use crate::upstream::link::{self, Place};
 use crate::upstream::{Call, Likeness, Presents, Root, TimeoutSpec, Upstream};
 
 use super::act::Acting;
+use super::growth::Growth;
 use super::leads::{Act, Lead, Links, Variables, expand};
 use super::written::PAGES;
 
@@ -219,7 +220,11 @@ pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope
     }
 }
 
+/// The bytes of documents that are joined here, at most.
+const LARGE: usize = 1 << 20;
+
 /// The value that a link led to.
+#[derive(Clone)]
 pub(super) struct Found {
     pub(super) data: Data,
     pub(super) base: Option<Base>,
@@ -334,6 +339,8 @@ pub(super) struct Site {
     left: u64,
     /// Whether links of links are followed, so that they may lead back.
     deep: bool,
+    /// The growth of the item; none where one link leads to one document.
+    growth: Option<Growth>,
 }
 
 impl Site {
@@ -362,7 +369,19 @@ impl Site {
     /// The site one level deeper.
     pub(super) fn below(&self) -> Site {
         let (names, base, author) = (self.names.clone(), self.base.clone(), self.author.clone());
-        Site { names, base, author, trail: self.trail.clone(), left: self.left.saturating_sub(1), deep: self.deep }
+        let (trail, growth) = (self.trail.clone(), self.growth.clone());
+        Site { names, base, author, trail, left: self.left.saturating_sub(1), deep: self.deep, growth }
+    }
+
+    /// Counts bytes that are joined to the item.
+    ///
+    /// # Errors
+    /// The item becomes too large.
+    pub(super) async fn grow(&self, bytes: usize, max_body: usize) -> Result<(), Error> {
+        match &self.growth {
+            Some(growth) => growth.add(bytes, max_body).await,
+            None => Ok(()),
+        }
     }
 
     /// Whether a document is one of those on the way to this one.
@@ -397,7 +416,7 @@ impl Ready {
         let weight = self.weight(&data, &answer.names, scope);
         let base = self.base(&answer.names);
         let author = self.author(base.as_ref(), &answer.names);
-        let site = Site { names: None, base, author, trail: Vec::new(), left: 1, deep: false };
+        let site = Site { names: None, base, author, trail: Vec::new(), left: 1, deep: false, growth: None };
         let found = offload::attempt(weight, || self.leads(&data, &[], &answer.names, scope));
         let reached = match found {
             None => return StartedFollow::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
@@ -464,7 +483,9 @@ impl Ready {
     pub(super) fn site(&self, names: &Names) -> Site {
         let base = self.base(names);
         let author = self.author(base.as_ref(), names);
-        Site { names: names.clone(), base, author, trail: Vec::new(), left: self.depth, deep: self.depth > 1 }
+        let several = self.limit > 1 || self.depth > 1 || matches!(self.links, Links::Tree(_));
+        let growth = several.then(Growth::default);
+        Site { names: names.clone(), base, author, trail: Vec::new(), left: self.depth, deep: self.depth > 1, growth }
     }
 
     /// The links in a document; none where `when` says so.
@@ -586,11 +607,18 @@ impl Ready {
             let found = leads.into_iter().map(|lead| self.one(lead, &site, &scope)).collect();
             let found = self.together(found).await;
             let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
-            if many {
-                let joined = Found::joined(found)?;
-                return Ok(if self.limit == 1 { joined } else { Found::list(vec![joined]) });
+            let weight = found.iter().map(|found| found.data.weight()).sum();
+            site.grow(weight, self.max_body).await?;
+            let one = self.limit == 1;
+            let join = move |found: Vec<Found>| match (many, one) {
+                (true, true) => Found::joined(found),
+                (true, false) => Ok(Found::list(vec![Found::joined(found)?])),
+                (false, _) => Ok(Found::list(found)),
+            };
+            match weight <= LARGE {
+                true => join(found),
+                false => offload::run(weight, move || join(found.clone())).await,
             }
-            Ok(Found::list(found))
         })
     }
 
@@ -624,6 +652,7 @@ impl Ready {
             _ => match self.document(&lead, (link, act), site, scope).await? {
                 Reached::Instead(found) => return Ok(found),
                 Reached::Document((document, head)) => {
+                    site.grow(0, self.max_body).await?;
                     let author = self.author(Some(&document.base), &site.names);
                     let trail = site.trail.iter().chain(site.url()).cloned().collect();
                     let base = Some(document.base.clone());

@@ -88,7 +88,7 @@ impl Ready {
             }
             let found = leads.iter().map(|lead| self.leaf(lead, &branch, &scope)).collect();
             let found = self.together(found).await.into_iter().collect::<Result<Vec<Data>, Error>>()?;
-            self.spliced(&related.relation.name, branch.data, spots, found).await
+            self.spliced(&related.relation.name, branch, spots, found).await
         })
     }
 
@@ -184,6 +184,7 @@ impl Ready {
                 }
             }
         };
+        site.grow(0, self.max_body).await?;
         if branch.level + 1 >= levels.len() {
             return Ok(data);
         }
@@ -194,15 +195,12 @@ impl Ready {
     async fn spliced(
         self: &Arc<Self>,
         name: &str,
-        document: Data,
+        Branch { data: document, site, .. }: Branch,
         spots: Vec<Spot>,
         found: Vec<Data>,
     ) -> Result<Data, Error> {
         let weight = document.weight() + found.iter().map(Data::weight).sum::<usize>();
-        if weight > self.max_body.saturating_mul(GROWTH) {
-            let detail = format!("the tree at `{name}` becomes larger than {GROWTH} times `max_body`");
-            return Err(Error::new(Kind::Oversized, detail));
-        }
+        site.grow(weight, self.max_body).await?;
         let here = || splice(name, &document, &spots, &found);
         let lent = || {
             let (name, document, spots, found) = (name.to_owned(), document.clone(), spots.clone(), found.clone());
@@ -211,9 +209,6 @@ impl Ready {
         offload::run_or(weight, here, lent).await
     }
 }
-
-/// How many times larger than the largest document a tree may become: a part that many resources name is there as often.
-const GROWTH: usize = 16;
 
 fn splice(name: &str, document: &Data, spots: &[Spot], found: &[Data]) -> Result<Data, Error> {
     let Some(raw) = document.raw() else { return Ok(document.clone()) };

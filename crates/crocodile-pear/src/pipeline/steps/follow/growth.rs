@@ -1,0 +1,84 @@
+//! What the links of one item lead to, as it grows: its size has a bound, and others of the core have their turn meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::{Error, Kind};
+
+/// How many times larger than the largest document it may become: a document that many links name is there as often.
+const TIMES: usize = 16;
+
+/// The bytes of one turn: about a millisecond of work.
+const TURN: usize = 256 << 10;
+
+/// The bytes that a document counts beside its own: to join one costs as much.
+const DOCUMENT: usize = 512;
+
+/// The growth of one item. Its documents may all be at hand, so that nothing would end the turn of its task.
+#[derive(Clone, Default)]
+pub(super) struct Growth(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    bytes: AtomicUsize,
+    /// The bytes of this turn, and its number.
+    taken: AtomicUsize,
+    turn: AtomicUsize,
+}
+
+impl Growth {
+    /// Counts bytes that are joined to it, and waits while others have their turn.
+    ///
+    /// # Errors
+    /// `Oversized` where it becomes larger than 16 times `max_body`.
+    pub(super) async fn add(&self, bytes: usize, max_body: usize) -> Result<(), Error> {
+        let all = self.0.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if all > max_body.saturating_mul(TIMES) {
+            let detail = format!("what the links of the item lead to is larger than {TIMES} times `max_body`");
+            return Err(Error::new(Kind::Oversized, detail));
+        }
+        self.0.taken.fetch_add(bytes.min(TURN) + DOCUMENT, Ordering::Relaxed);
+        while self.0.taken.load(Ordering::Relaxed) >= TURN {
+            let turn = self.0.turn.load(Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            // The first of those that waited begins the next turn.
+            let next = self.0.turn.compare_exchange(turn, turn + 1, Ordering::Relaxed, Ordering::Relaxed);
+            if next.is_ok() {
+                self.0.taken.store(0, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::runtime::beside;
+
+    #[tokio::test]
+    async fn others_have_their_turn_while_documents_that_are_at_hand_are_joined() {
+        let growth = Growth::default();
+        let branch = || async {
+            for _ in 0..100 {
+                growth.add(20, 1 << 20).await.expect("within its bound");
+            }
+        };
+        let branches = async {
+            join_all((0..1_000).map(|_| branch())).await;
+        };
+        let ((), turns) = beside(branches).await;
+        assert!(turns >= 100_000 * DOCUMENT / TURN / 2, "{turns}");
+    }
+
+    #[tokio::test]
+    async fn the_size_of_all_has_a_bound() {
+        let growth = Growth::default();
+        for _ in 0..TIMES {
+            growth.add(1_000, 1_000).await.expect("within its bound");
+        }
+        assert_eq!(growth.add(1, 1_000).await.expect_err("too large").kind(), Kind::Oversized);
+    }
+}
