@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
 pub use memory::taken;
-pub use meter::{Made, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left};
+pub use meter::{Made, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spent};
 use pool::{Done, Order, Task};
 pub use pool::{Settings, configure, waiting, waits};
 

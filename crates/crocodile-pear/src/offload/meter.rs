@@ -65,6 +65,8 @@ struct Meter {
     /// The rest of a trial: units, and bytes that readers make.
     trial: Cell<u64>,
     held: Cell<u64>,
+    /// Units that this thread has spent beside its other work, ever.
+    spent: Cell<u64>,
     /// Bytes that are reserved, and those of them that are not used.
     reserved: Cell<u64>,
     spare: Cell<u64>,
@@ -85,6 +87,7 @@ thread_local! {
             growth: Cell::new(0),
             trial: Cell::new(0),
             held: Cell::new(0),
+            spent: Cell::new(0),
             reserved: Cell::new(0),
             spare: Cell::new(0),
             since: Cell::new(None),
@@ -170,6 +173,9 @@ pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error
         let done = catch_unwind(AssertUnwindSafe(job));
         let used = work - (meter.slice.get() + meter.work.get());
         meter.trial.set(meter.trial.get().saturating_sub(used));
+        if meter.place.get() != WorkPlace::Helper {
+            meter.spent.set(meter.spent.get().wrapping_add(used));
+        }
         done.unwrap_or_else(|payload| {
             if payload.is::<Stopped>() {
                 resume_unwind(payload);
@@ -192,6 +198,11 @@ pub fn charge(units: usize) {
 /// Units that are left.
 pub fn left() -> u64 {
     METER.with(|meter| meter.slice.get() + meter.work.get())
+}
+
+/// Units that expressions have spent on this thread, which serves others too.
+pub fn spent() -> u64 {
+    METER.with(|meter| meter.spent.get())
 }
 
 /// Takes bytes that an evaluation makes.

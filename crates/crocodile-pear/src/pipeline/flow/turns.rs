@@ -8,6 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::Stream;
 use futures_util::task::AtomicWaker;
 
+use crate::offload;
+
 /// The bytes of items of one turn: a few milliseconds of work.
 const TURN: u64 = 256 << 10;
 
@@ -27,10 +29,15 @@ impl ReadBytes {
     }
 }
 
+/// The units that expressions may spend on the core in one turn, those of other requests included: four milliseconds.
+const UNITS: u64 = 100_000;
+
 /// Items that may all be at hand. A step behind may drop every one of them, so that nothing else would end the turn.
 pub struct Turns<S> {
     items: S,
     read: ReadBytes,
+    /// The units that had been spent on this core when the turn began.
+    spent: u64,
     rest: Option<Arc<Rest>>,
 }
 
@@ -65,19 +72,23 @@ impl Rest {
 
 /// The same items, in turns; `read` counts them.
 pub fn turns<S: Stream + Unpin>(items: S, read: ReadBytes) -> Turns<S> {
-    Turns { items, read, rest: None }
+    Turns { items, read, spent: offload::spent(), rest: None }
 }
 
 impl<S> Turns<S> {
     /// Whether others have their turn.
     fn rests(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.read.0.load(Ordering::Relaxed) >= TURN {
-            self.read.0.store(0, Ordering::Relaxed);
+        if self.rest.is_none()
+            && (self.read.0.load(Ordering::Relaxed) >= TURN || offload::spent().wrapping_sub(self.spent) >= UNITS)
+        {
             self.rest = Some(Rest::begin());
         }
         match &self.rest {
             Some(rest) if !rest.is_over(cx) => return true,
-            Some(_) => self.rest = None,
+            Some(_) => {
+                self.read.0.store(0, Ordering::Relaxed);
+                (self.rest, self.spent) = (None, offload::spent());
+            }
             None => {}
         }
         false
@@ -116,6 +127,18 @@ mod tests {
         let (none, turns) = beside(made.filter(|_| ready(false)).count()).await;
         assert_eq!(none, 0);
         turns
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_while_expressions_work_on_few_bytes() {
+        let read = ReadBytes::default();
+        let work = |item: usize| {
+            let units = || offload::evaluate(10_000, 0, || Ok((0..9_000).for_each(|_| offload::charge(1))));
+            assert!(units().is_ok());
+            item
+        };
+        let (items, turns) = beside(turns(stream::iter(0..1_000), read).map(work).count()).await;
+        assert!((items, turns >= 1_000 * 9_000 / 100_000 / 2) == (1_000, true), "{turns}");
     }
 
     #[tokio::test]
