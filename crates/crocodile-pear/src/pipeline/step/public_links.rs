@@ -65,9 +65,9 @@ pub struct PublicTable(OnceLock<Ways>);
 #[derive(Default)]
 struct Ways {
     all: Vec<ServedWay>,
-    /// Those to each upstream.
+    /// The ways to each upstream.
     of: Vec<WaysOfUpstream>,
-    /// Where each upstream stands among them.
+    /// The place of each upstream among them.
     places: HashMap<Arc<str>, usize>,
 }
 
@@ -76,7 +76,7 @@ struct Ways {
 struct WaysOfUpstream {
     /// By the first segment of the upstream's path, in its order.
     by_segment: Vec<(Box<str>, Vec<usize>)>,
-    /// Those that any segment fits.
+    /// The ways that any segment fits.
     others: Vec<usize>,
 }
 
@@ -95,7 +95,7 @@ impl WaysOfUpstream {
         self.by_segment.binary_search_by(|(known, _)| (**known).cmp(segment))
     }
 
-    /// Those that a path may take.
+    /// The ways that a path may take.
     fn of(&self, path: &str) -> impl Iterator<Item = usize> {
         let path = path.strip_prefix('/').unwrap_or(path).as_bytes();
         let segment = &path[..memchr::memchr(b'/', path).unwrap_or(path.len())];

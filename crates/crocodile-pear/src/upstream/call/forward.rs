@@ -456,7 +456,7 @@ impl Forward {
         self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::reads)
     }
 
-    /// Those of the client in fields whose names do not say so.
+    /// The parts of the client that fields have whose names do not say so.
     pub(crate) fn hidden_reads(&self) -> impl Iterator<Item = &Read> {
         let hidden = self.headers.iter().filter(|(name, _)| !tells_the_client(name));
         let reads = hidden.flat_map(|(_, template)| template.filters()).flat_map(Filter::reads);

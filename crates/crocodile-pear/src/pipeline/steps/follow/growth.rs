@@ -1,4 +1,4 @@
-//! What the links of one item lead to, as it grows: its size has a bound, and others of the core have their turn meanwhile.
+//! The documents of one item, as it grows: its size has a bound, and other requests of the core have their turn meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
