@@ -11,8 +11,11 @@ const TIMES: usize = 16;
 /// The bytes of one turn: about a millisecond of work.
 const TURN: usize = 256 << 10;
 
-/// The bytes that a document counts beside its own: to join one costs as much.
+/// The bytes that a document counts in a turn beside its own: to join one costs as much.
 const DOCUMENT: usize = 512;
+
+/// The memory of a document beside its bytes.
+const PLACE: usize = 128;
 
 /// The growth of one item. Its documents may all be at hand, so that nothing would end the turn of its task.
 #[derive(Clone, Default)]
@@ -32,7 +35,7 @@ impl Growth {
     /// # Errors
     /// `Oversized` where it becomes larger than 16 times `max_body`.
     pub(super) async fn add(&self, bytes: usize, max_body: usize) -> Result<(), Error> {
-        let all = self.0.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let all = self.0.bytes.fetch_add(bytes + PLACE, Ordering::Relaxed).saturating_add(bytes + PLACE);
         if all > max_body.saturating_mul(TIMES) {
             let detail = format!("what the links of the item lead to is larger than {TIMES} times `max_body`");
             return Err(Error::new(Kind::Oversized, detail));
@@ -63,7 +66,7 @@ mod tests {
         let growth = Growth::default();
         let branch = || async {
             for _ in 0..100 {
-                growth.add(20, 1 << 20).await.expect("within its bound");
+                growth.add(20, 4 << 20).await.expect("within its bound");
             }
         };
         let branches = async {
@@ -77,7 +80,7 @@ mod tests {
     async fn the_size_of_all_has_a_bound() {
         let growth = Growth::default();
         for _ in 0..TIMES {
-            growth.add(1_000, 1_000).await.expect("within its bound");
+            growth.add(1_000 - PLACE, 1_000).await.expect("within its bound");
         }
         assert_eq!(growth.add(1, 1_000).await.expect_err("too large").kind(), Kind::Oversized);
     }
