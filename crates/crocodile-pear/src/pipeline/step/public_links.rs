@@ -1,7 +1,7 @@
 //! `links: public`: links in the body of an answer that lead into an upstream lead to the endpoint that serves them.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -11,7 +11,7 @@ use http::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use http_body::Frame;
 
-use super::rewrite::{Rewrite, resolve_dots};
+use super::rewrite::{Rewrite, resolve_dots, up_to_slash};
 use crate::error::Error;
 use crate::format;
 use crate::format::declared::{Declared, by_type};
@@ -74,34 +74,24 @@ struct Ways {
 /// The ways to one upstream, as indices.
 #[derive(Default)]
 struct WaysOfUpstream {
-    /// By the first segment of the upstream's path, in its order.
-    by_segment: Vec<(Box<str>, Vec<usize>)>,
+    /// By the first segment of the upstream's path.
+    by_segment: BTreeMap<Box<str>, Vec<usize>>,
     /// The ways that any segment fits.
     others: Vec<usize>,
 }
 
 impl WaysOfUpstream {
     fn add(&mut self, segment: &str, index: usize) {
-        if segment.is_empty() {
-            return self.others.push(index);
+        match segment {
+            "" => self.others.push(index),
+            _ => self.by_segment.entry(segment.into()).or_default().push(index),
         }
-        match self.place(segment) {
-            Ok(at) => self.by_segment[at].1.push(index),
-            Err(at) => self.by_segment.insert(at, (segment.into(), vec![index])),
-        }
-    }
-
-    fn place(&self, segment: &str) -> Result<usize, usize> {
-        self.by_segment.binary_search_by(|(known, _)| (**known).cmp(segment))
     }
 
     /// The ways that a path may take.
     fn of(&self, path: &str) -> impl Iterator<Item = usize> {
-        let path = path.strip_prefix('/').unwrap_or(path).as_bytes();
-        let segment = &path[..memchr::memchr(b'/', path).unwrap_or(path.len())];
-        let own = self.by_segment.binary_search_by(|(known, _)| known.as_bytes().cmp(segment));
-        let own = own.map_or(&[][..], |at| &self.by_segment[at].1);
-        own.iter().chain(&self.others).copied()
+        let segment = up_to_slash(path.strip_prefix('/').unwrap_or(path));
+        self.by_segment.get(segment).into_iter().flatten().chain(&self.others).copied()
     }
 }
 
@@ -135,7 +125,7 @@ impl PublicTable {
         self.0.get().iter().flat_map(|ways| &ways.all).filter(leads).map(|entry| entry.way.outline()).collect()
     }
 
-    /// Where the ways to an upstream stand.
+    /// The place of the ways to an upstream.
     fn place(&self, upstream: &str) -> Option<usize> {
         self.0.get()?.places.get(upstream).copied()
     }
@@ -451,7 +441,7 @@ struct Mapper {
     scope: Arc<Scope>,
     /// The addresses of the upstreams, each with the index of its upstream.
     addresses: Vec<(usize, Address)>,
-    /// Where the ways to each upstream stand, once that was asked.
+    /// The place of the ways to each upstream, once it has been looked up.
     places: Box<[OnceCell<Option<usize>>]>,
     /// Beginnings of URLs, each with the addresses that it leads to.
     seen: Vec<(Box<str>, Box<[usize]>)>,
@@ -527,10 +517,13 @@ impl Mapper {
             let near = self.links.own.as_ref().map_or(0, |(_, own)| own.shared(&entry.way.way));
             (entry.reads, host.is_none(), entry.way.way.literal(), near)
         };
+        let mut best_rank = None;
         // Of equals the first.
         for other in found {
-            if rank(&other) > rank(&best) {
-                best = other;
+            let known = *best_rank.get_or_insert_with(|| rank(&best));
+            let new = rank(&other);
+            if new > known {
+                (best, best_rank) = (other, Some(new));
             }
         }
         Some(best.1)

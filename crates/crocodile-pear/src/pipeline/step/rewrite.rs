@@ -240,7 +240,8 @@ struct Taken<'r, 'p> {
     after: &'p str,
 }
 
-fn up_to_slash(path: &str) -> &str {
+/// The beginning of a path, up to its first slash.
+pub(super) fn up_to_slash(path: &str) -> &str {
     &path[..memchr::memchr(b'/', path.as_bytes()).unwrap_or(path.len())]
 }
 
