@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear::unstable::runtime::socket::Socket;
 use crocodile_pear::unstable::runtime::{descriptors, detached};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rustix::net::{self, SocketFlags};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -21,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::handler::Handler;
 use super::idle::IdleConnections;
 use super::io::Io;
-use super::listen::{Bound, Entry, Listeners};
+use super::listen::{Bound, Entry, Listeners, QUEUE};
 use super::occupancy::{ConnectionPlace, Occupancy};
 use super::request::Connection;
 use super::settings::Settings;
@@ -150,8 +151,8 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection that waits. The system is asked: the runtime knows of those alone that came before it last looked at its
-    /// sockets.
+    /// Accepts a connection that waits in the system's queue. The runtime does not know of connections that came after its last look
+    /// at the sockets.
     fn accept_waiting(&self) -> io::Result<(Socket, ClientAddress)> {
         let accepted = net::accept_with(self.as_fd(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
         match self {
@@ -203,11 +204,16 @@ impl<H: Handler> Gate<H> {
             }
         }
         self.listener.leave();
-        // Clients in the accept queue are already connected from their point of view, so these are served.
-        while let Ok(slot) = self.slots.clone().try_acquire_owned() {
+        // Clients in the accept queue are already connected from their point of view, so these are served. New clients may come all the
+        // time: no more are taken than can wait.
+        for _ in 0..QUEUE {
+            let Ok(slot) = self.slots.clone().try_acquire_owned() else { break };
+            if self.room().now_or_never().is_none() {
+                break;
+            }
             match self.listener.accept_waiting() {
                 Ok((stream, peer)) => self.begin(slot, stream, peer),
-                // It left while it waited.
+                // The client left while it waited.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::NotConnected) => {}
                 Err(_) => break,
             }
@@ -217,11 +223,16 @@ impl<H: Handler> Gate<H> {
     /// Accepts one connection as soon as the limits allow.
     async fn one(&self) -> io::Result<()> {
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
-        let closed = |count| self.core.handler.connections_closed_for_room(count);
-        self.core.idle.room(&self.listener.as_fd(), closed).await;
+        self.room().await;
         let (stream, peer) = self.listener.accept().await?;
         self.begin(slot, stream, peer);
         Ok(())
+    }
+
+    /// Waits until there is a descriptor for another connection.
+    async fn room(&self) {
+        let closed = |count| self.core.handler.connections_closed_for_room(count);
+        self.core.idle.room(&self.listener.as_fd(), closed).await;
     }
 
     /// Begins to serve a connection, unless its client has too many.

@@ -23,7 +23,7 @@ use crate::net::address::Address;
 use crate::net::cidr::Network;
 
 /// How many connections may wait to be accepted; the kernel may use a lower bound.
-const QUEUE: i32 = 4096;
+pub(super) const QUEUE: i32 = 4096;
 
 /// The interval of TCP keepalive probes. A peer that vanished is noticed after a few of them.
 const PROBE: Duration = Duration::from_secs(60);

@@ -110,7 +110,7 @@ enum Step {
 impl Sending {
     /// # Errors
     /// A change of protocol, which is sent in another way; `None` if nothing can be sent.
-    // Inlined, as the two below: `Sending` would be copied, and the rare caller must not cost the other one.
+    // Always inlined, as `poll` is: otherwise the second, rare caller would make the usual one slower, since `Sending` would be copied.
     #[inline(always)]
     pub fn new<H: Handler>(
         reply: Reply,
