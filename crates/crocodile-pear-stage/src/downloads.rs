@@ -123,7 +123,8 @@ async fn together(gateway: SocketAddr, kind: Kind, size: usize) -> usize {
     all.join_all().await.into_iter().filter(|whole| !whole).count()
 }
 
-/// Downloads so many bytes so often for each kind, from gateways with these counts of threads; `told` hears of each when it is over.
+/// Makes `count` downloads of `size` bytes for each kind, from a gateway with each of these numbers of threads. Calls `told` after each
+/// kind.
 pub fn play(binary: &Path, (size, count): (usize, usize), threads: &[usize], mut told: impl FnMut(Kind, Outcome)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let first = upstream_http1(size);

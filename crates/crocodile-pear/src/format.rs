@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(by_type(None), Declared::Nothing);
     }
 
-    /// Otherwise a client could ask, leave, and ask again: each time a helper thread would read to the end.
+    /// Otherwise a client could ask and leave again and again, and a helper thread would read each body to its end.
     #[test]
     fn what_nobody_waits_for_is_not_read_to_its_end() {
         for (media, before, item, after) in [
@@ -467,7 +467,7 @@ mod tests {
         ] {
             let text = [before, &item.repeat((900 << 10) / item.len()), after].concat();
             let (headers, bytes) = (of(media), Bytes::from(text));
-            // Not to a value: that one looks too.
+            // The body is not made a value, because that would also notice that nobody waits.
             let read = || parse(by_type(headers.media()), &headers, &Lists::default(), bytes.clone());
             assert!(read().is_ok(), "{media}: {:?}", read().err());
             assert!(offload::gives_up(read), "{media}");

@@ -233,7 +233,7 @@ fn an_answer_that_varies_by_the_address_of_the_client_is_for_that_address() {
     }
 }
 
-/// An upstream that is told who the client is by a field of another name cannot say that its answer depends on it.
+/// An upstream cannot know that a field tells who the client is if the name of the field does not show it.
 #[test]
 fn a_call_that_tells_who_the_client_is_makes_its_answer_private_unless_its_field_says_so() {
     let shop = Shop::open(|_, stream| {
@@ -263,7 +263,7 @@ fn a_call_that_tells_who_the_client_is_makes_its_answer_private_unless_its_field
             );
             let mut scene = Scene::new(&config, &shop);
             let got = scene.get("/item", "host: test\r\n");
-            // A call of a pipeline is no proxy: there it is always for one client.
+            // For a call with `headers` of its own, the answer is always for one client.
             let wanted = if call.is_empty() { wanted } else { private };
             assert_eq!(got.field("cache-control"), wanted, "{upstream}{call}");
         }

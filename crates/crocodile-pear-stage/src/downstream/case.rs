@@ -154,7 +154,7 @@ impl Case {
         let upstream = format!("forward: {forward}, {}", headers(&of_upstream, &values, dice));
         let call = headers(&of_call, &values, dice);
         let written: BTreeSet<&str> = of_upstream.union(&of_call).copied().collect();
-        // A followed call has no fields of the call before it: there the client's may go along.
+        // A followed call does not have the fields that the first call sets, so the client's own may be sent.
         forwarded.retain(|name| !of_upstream.contains(name) && (form == Form::Follow || !of_call.contains(name)));
         let cached = if dice.rare(3) { dice.of(&["on", "1s"]) } else { "off" }.to_owned();
         let endpoint = endpoint(dice, form, friendly, authenticated, &parts);

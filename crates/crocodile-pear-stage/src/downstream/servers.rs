@@ -43,8 +43,8 @@ impl Product {
     pub fn hit(self, answer: &Answer) -> bool {
         match self {
             Self::Nginx | Self::Varnish => answer.field("x-front") == "HIT",
-            // The second letter is the result of the lookup: a fresh one on disk, or in memory, or a stale one that the gateway
-            // has called the same.
+            // The second letter is the result of the lookup: a fresh copy on disk (H) or in memory (R), or a stale copy (S) that the
+            // gateway has confirmed (sN).
             Self::TrafficServer => {
                 let via = answer.field("via").rsplit('[').next().unwrap_or_default();
                 ["cH", "cR", "cSsN"].iter().any(|found| via.starts_with(found))

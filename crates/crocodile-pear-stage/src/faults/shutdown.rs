@@ -20,7 +20,7 @@ pub const SHUTDOWNS: [&str; 8] = [
     "identity/collector_silent",
 ];
 
-/// Clients that may connect in that moment; one comes every five milliseconds.
+/// The most clients that may connect in the moment in which the listener closes. A client comes every five milliseconds.
 const LATE: usize = 2;
 
 /// The gateway stops at once, and for requests in flight it has this time.
@@ -43,8 +43,8 @@ pub fn shutdown(program: &Path, name: &str, times: Times) -> Option<Figures> {
     let took = began.elapsed();
     sceneries.iter_mut().for_each(|scenery| scenery.mend(&gateway));
     let mut replies = load.end();
-    // The system resets a client that connects between the last look at the queue and the end of the listener: it cannot be told to
-    // take no more and to keep those that wait.
+    // A client may connect after the gateway's last look at the queue and before its listener is closed. The system resets it, and has
+    // no way to refuse new clients while it keeps those that wait.
     let late = |reply: &&mut Reply| reply.phase == Phase::Stopping && reply.status == 0 && reply.said.contains("reset");
     replies.iter_mut().filter(late).take(LATE).for_each(|reply| reply.said = format!("refused: {}", reply.said));
     let said = gateway.said();

@@ -86,7 +86,7 @@ pub fn strip(headers: &mut HeaderMap, dependence: &Dependence) {
     }
 }
 
-/// Removes them all: none is written in the configuration.
+/// Removes all of these fields, for a configuration that writes none of them.
 pub(super) fn strip_all(headers: &mut Fields) {
     headers.remove_all(&OF_PARTS);
 }

@@ -26,7 +26,7 @@ const CHUNK: usize = 32 << 10;
 /// Bytes that are read and made before other tasks of the thread get their turn.
 const SLICE: usize = 8 * CHUNK;
 
-/// Bytes that a step counts beside those that it reads and makes.
+/// The cost of a step itself, in bytes, in addition to those that it reads and makes.
 const STEP: usize = 512;
 
 /// A body may always grow by this much; small bodies often have a high ratio.
@@ -213,7 +213,7 @@ struct Decoded {
     made: u64,
     /// Bytes that were read and made since other tasks had their turn.
     turn: usize,
-    /// The room of a step that made nothing.
+    /// The output buffer of a step that made nothing, for the next step.
     room: Vec<u8>,
 }
 
@@ -251,7 +251,7 @@ impl Decoded {
         self.ended = step.ended;
         self.read += step.read as u64;
         self.made += step.made as u64;
-        // A step costs, also one that makes nothing: of a member of gzip that is empty, a frame of zstd that is skipped.
+        // A step costs even if it makes nothing, as for an empty member of gzip or a skipped frame of zstd.
         self.turn += step.made + step.read + STEP;
         if self.made > GROWTH && self.made > self.read.saturating_mul(RATIO) {
             return Err(Error::new(Kind::Oversized, format!("the body grows more than {RATIO} times when decoded")));

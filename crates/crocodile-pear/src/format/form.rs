@@ -9,7 +9,7 @@ use crate::json;
 use crate::json::value::{self, Shape, Value, shape};
 use crate::offload::Made;
 
-/// Bytes that a pair takes beside those of its name and value.
+/// Bytes of memory for a pair, without its name and its value.
 const PAIR: usize = 160;
 
 /// Reads a form to an object of strings. A name that occurs several times gets a list of strings.

@@ -10,7 +10,7 @@ use crate::offload::Made;
 /// Components within each other; the standard has three.
 const DEPTH: usize = 16;
 
-/// Bytes that a property takes beside those of its line.
+/// Bytes of memory for a property, without its line.
 const PROPERTY: usize = 160;
 
 /// Properties whose value is an address. It has no escapes.

@@ -188,7 +188,7 @@ impl List {
                 Err(error) => return self.take(Err(error)),
             }
         }
-        // Some bodies come in one piece, and a piece may have no item, or thousands.
+        // A body may come in one piece, and a piece may have no items or thousands of them.
         let part = self.waiting.split_to(self.waiting.len().min(PART));
         self.turn += part.len();
         self.reader.push(part);

@@ -70,7 +70,7 @@ fn resolved(relationship: Part<'_>, source: &Source) -> Option<Raw> {
     Raw::check(&Bytes::from(made)).ok()
 }
 
-/// The identifiers of a relationship. One that is there twice counts once: a relationship is a set.
+/// The identifiers of a relationship, each once: a relationship is a set.
 fn identifiers<'p>(linkage: Part<'p>) -> impl Iterator<Item = Part<'p>> {
     let mut seen = HashSet::new();
     let objects = linkage.each().filter(|identifier| identifier.is_object());

@@ -73,7 +73,7 @@ const ARTICLE: &str = r#"{
     ]
 }"#;
 
-/// Otherwise a document of 200 kB that names the half of it 2,000 times would become 200 MB.
+/// Otherwise a document of 200 kB could become 200 MB: one half is a resource, and the other half names it 2,000 times.
 #[test]
 fn a_resource_that_a_relationship_names_twice_is_there_once() {
     let one = r#"{"type":"b","id":"1"}"#;

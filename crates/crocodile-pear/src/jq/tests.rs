@@ -473,7 +473,7 @@ fn what_is_over_its_budget_cannot_be_caught() {
     }
 }
 
-/// Numbers are kept as they were written, and read to be compared.
+/// A number is kept as it was written, and is parsed each time it is compared.
 #[test]
 fn long_numbers_are_paid_for_when_they_are_compared() {
     let number = |last: usize| format!("{}.{last}", "1".repeat(900));
@@ -493,7 +493,7 @@ fn long_numbers_are_paid_for_when_they_are_compared() {
     }
 }
 
-/// Each look forward may read the whole rest, and one search may make one at each place.
+/// A look-ahead may read the rest of the text, and a search may make a look-ahead at each place.
 #[test]
 fn a_search_pays_while_it_goes_on() {
     let texts = ["a".repeat(1 << 18), ["a".repeat(1 << 18), "x".to_owned()].concat()];
@@ -517,7 +517,7 @@ fn a_long_text_is_searched_to_its_end() {
         ("[splits(\"(?=a)b?\")] | length", "ab", "262145"),
     ] {
         let text = read(&format!("\"{}\"", piece.repeat(1 << 18)));
-        // With time enough: the machine may be busy.
+        // A large budget: the machine may be busy.
         let search = || compiled(source).evaluate(text.clone(), &mut |_| value::null(), 1 << 40);
         let found: Vec<String> = offload::alone(search).expect(source).iter().map(ToString::to_string).collect();
         assert_eq!(found, [wanted], "{source}");
@@ -536,7 +536,7 @@ fn a_list_has_at_most_the_memory_that_is_promised() {
     }
 }
 
-/// A copy of a text shares its letters, and has a place of 32 bytes of its own.
+/// The copy of a text shares the letters, but takes 32 bytes of its own.
 #[test]
 fn copies_of_texts_have_at_most_the_memory_that_is_promised() {
     let texts = (0..8_000).map(|at| format!("\"s{at}\"")).collect::<Vec<_>>().join(",");

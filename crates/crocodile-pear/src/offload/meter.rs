@@ -20,7 +20,7 @@ const CORE: u64 = 25_000;
 /// Bytes that it may make until then.
 const TRIAL_BYTES: u64 = 1 << 20;
 
-/// Bytes that its readers may make until then: what is usual for the largest document that is read there, several times.
+/// Bytes that readers may make in a trial: several times as many as for a usual document of the largest size that is read there.
 const TRIAL_HELD: u64 = 4 << 20;
 
 /// Units until a helper thread looks whether others wait for its core.
@@ -65,7 +65,7 @@ struct Meter {
     /// The rest of a trial: units, and bytes that readers make.
     trial: Cell<u64>,
     held: Cell<u64>,
-    /// Units that this thread has spent beside its other work, ever.
+    /// All units that expressions have spent on this thread, except as a helper.
     spent: Cell<u64>,
     /// Bytes that are reserved, and those of them that are not used.
     reserved: Cell<u64>,
@@ -223,15 +223,15 @@ pub fn hold(bytes: usize) {
         }
         WorkPlace::Trial => match meter.held.get().checked_sub(bytes as u64) {
             Some(left) => meter.held.set(left),
-            // A small document from which much is made.
+            // The document is small, but much is made of it.
             None => resume_unwind(Box::new(Stopped::Long)),
         },
         WorkPlace::Core => {}
     });
 }
 
-/// Counts what a reader makes of its input, in portions: the memory that work on a helper thread takes, and the moments in which it
-/// lets others work and ends if nobody waits for it.
+/// Counts the bytes that a reader makes of its input, in portions. On a helper thread each portion reserves memory, lets other threads
+/// work, and ends the work if nobody waits for it any more.
 #[derive(Default)]
 pub struct Made(usize);
 

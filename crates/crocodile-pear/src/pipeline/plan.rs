@@ -281,7 +281,7 @@ impl Plan {
         self.settle(scope, false)
     }
 
-    // One future for all of it: each one more would hand on the outcome, which is large.
+    // All of it is one future: each further future would copy the outcome, which is large.
     async fn settle(&self, scope: &Arc<Scope>, waits: bool) -> Outcome {
         let parts = self.parts(scope);
         // Boxed, here and below: otherwise every call carries the room for it.
@@ -304,8 +304,9 @@ impl Plan {
         outcome
     }
 
-    /// Gives an outcome what its parts say of how it may be kept, and maps its links: before, steps may follow them.
-    // In place, since an answer is large.
+    /// Gives an outcome the fields that say how it may be kept, and maps its links. Links are mapped last, because steps may follow
+    /// them.
+    // The outcome is changed in place, because an answer is large.
     fn finish(&self, outcome: &mut Outcome, parts: Option<Arc<Parts>>, scope: &Arc<Scope>) {
         match (outcome.as_mut(), parts) {
             (Some(Ok(answer)), Some(parts)) => parts.describe(answer, &self.dependence),

@@ -488,7 +488,7 @@ impl Upstream {
         }
     }
 
-    /// The parts of the client's identity that their fields have under names that do not say so.
+    /// The parts of `$client` that its calls send in fields whose names do not show it.
     pub(crate) fn hidden_reads(&self) -> Box<dyn Iterator<Item = &Read> + '_> {
         match &self.choice {
             Some(choice) => Box::new(choice.targets().flat_map(|upstream| upstream.hidden_reads())),

@@ -25,7 +25,7 @@ use crate::message::body::Body;
 
 /// The parts of one answer, noted as they come.
 pub struct Parts {
-    /// Made when a part says something, or somebody asks: for most answers it is never needed.
+    /// Made when the first part says something, or when it is asked for. Most answers never need it.
     sum: OnceLock<Box<Mutex<Sum>>>,
     /// Parts that say nothing, and that are not in the sum yet. Most parts are such ones.
     silent: AtomicUsize,
@@ -155,7 +155,7 @@ impl Parts {
         downstream::describe(answer.status, &mut answer.headers, made, dependence, now);
     }
 
-    /// Whether there are parts, and none says anything: there is nothing to say of the whole.
+    /// Whether there are parts and none of them says anything about keeping it. Then there is nothing to say of the whole.
     fn is_silent(&self) -> bool {
         self.sum.get().is_none() && self.silent.load(Ordering::Relaxed) > 0
     }

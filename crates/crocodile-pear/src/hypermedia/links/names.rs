@@ -42,8 +42,7 @@ impl LinkNames {
     }
 }
 
-/// Members whose text is a link, and those whose own members are: `{"links": {"next": "/a"}}`. Those of OData stand behind `@odata.`,
-/// alone or behind the name of a property.
+/// The kind of a usual name: of a member whose text is a link, or of one whose own members are links, `{"links": {"next": "/a"}}`.
 fn usual(name: &[u8]) -> MemberKind {
     match name {
         b"links" | b"_links" => MemberKind::Folder,

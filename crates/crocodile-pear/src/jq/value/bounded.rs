@@ -14,7 +14,7 @@ pub const LIMIT: u32 = 2 * DEPTH as u32;
 /// Bytes of memory for a small object.
 pub const OBJECT: usize = 200;
 
-/// Bytes of memory for a text beside its letters.
+/// Bytes of memory for a text, without its letters.
 const TEXT: usize = 40;
 
 /// Bytes of memory for one field: its key, its entry in the list, which grows by doubling, and its entry in the table.
@@ -102,7 +102,7 @@ impl Item {
     }
 }
 
-/// The bytes that a value takes where it stands: a text has a place of its own, which no copy shares.
+/// The bytes that a value takes in a list. The letters of a text are shared with its copies; the rest is not.
 pub fn weight(value: &Val) -> usize {
     match value {
         Val::TStr(_) | Val::BStr(_) => 16 + TEXT,

@@ -87,7 +87,7 @@ pub fn sorted(fields: &Fields) -> Vec<Val> {
 }
 
 fn scalars(left: &Val, right: &Val) -> Ordering {
-    // Texts are compared as far as the shorter one goes; numbers are read, each to its end.
+    // To compare texts costs the length of the shorter one. To compare numbers costs both lengths, since both are parsed.
     charge(
         match (left, right) {
             (Val::Num(_), Val::Num(_)) => length(left) + length(right),
@@ -124,7 +124,7 @@ pub fn length(value: &Val) -> usize {
     }
 }
 
-/// Takes the bytes of copies of these values.
+/// Charges the memory for a copy of each of these values.
 pub fn grow_by(items: &[Val]) {
     grow(items.iter().map(weight).sum());
 }

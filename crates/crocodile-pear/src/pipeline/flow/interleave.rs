@@ -99,7 +99,7 @@ where
             }
         }
         match open.poll_next(cx) {
-            // As it is: items are large.
+            // Handed on as it is, because items are large.
             polled @ Poll::Ready(Some(_)) => return polled,
             // A list ended and made room for another one.
             _ if more && open.len() < at_once => {}

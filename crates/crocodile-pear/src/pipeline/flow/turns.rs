@@ -16,20 +16,19 @@ const TURN: u64 = 256 << 10;
 /// The bytes that an item counts beside its own: one without any costs that much.
 const ITEM: u64 = 128;
 
-/// The bytes of the items that were read in this turn. It is added up where items are made: to look at an item on its way
-/// would copy it.
+/// The bytes of the items that were read in this turn. The step that makes an item counts it: to look at the item later would copy it.
 #[derive(Clone, Default)]
 pub struct ReadBytes(Arc<AtomicU64>);
 
 impl ReadBytes {
     /// Counts an item.
     pub fn add(&self, length: u64) {
-        // Not at once: the lists of one step are read by one task.
+        // Two operations are enough, because one task reads all lists of a step.
         self.0.store(self.0.load(Ordering::Relaxed).saturating_add(ITEM.saturating_add(length)), Ordering::Relaxed);
     }
 }
 
-/// The units that expressions may spend on the core in one turn, those of other requests included: four milliseconds.
+/// The units that all expressions on the core may spend in one turn, also for other requests: four milliseconds.
 const UNITS: u64 = 100_000;
 
 /// Items that may all be at hand. A step behind may drop every one of them, so that nothing else would end the turn.
@@ -76,7 +75,7 @@ pub fn turns<S: Stream + Unpin>(items: S, read: ReadBytes) -> Turns<S> {
 }
 
 impl<S> Turns<S> {
-    /// Whether others have their turn.
+    /// Whether other requests have their turn now.
     fn rests(&mut self, cx: &mut Context<'_>) -> bool {
         if self.rest.is_none()
             && (self.read.0.load(Ordering::Relaxed) >= TURN || offload::spent().wrapping_sub(self.spent) >= UNITS)

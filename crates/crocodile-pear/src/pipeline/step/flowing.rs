@@ -167,8 +167,8 @@ pub struct Findings {
     pub dependence: Dependence,
     /// The parts on which they may depend, wherever links lead.
     pub reachable: Dependence,
-    /// Whether the fields of an upstream tell who the client is, under names that say so. The answer of one server to such a call says
-    /// itself what it depends on.
+    /// Whether fields of an upstream tell who the client is, under names that show it, as `x-client`. Then the server knows it, and its
+    /// answer says itself what it depends on.
     pub names_client: bool,
     /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
     pub taken: Vec<Option<String>>,

@@ -456,7 +456,7 @@ impl Forward {
         self.headers.iter().flat_map(|(_, template)| template.filters()).flat_map(Filter::reads)
     }
 
-    /// The parts of the client that fields have whose names do not say so.
+    /// The parts of `$client` that are sent in fields whose names do not show it.
     pub(crate) fn hidden_reads(&self) -> impl Iterator<Item = &Read> {
         let hidden = self.headers.iter().filter(|(name, _)| !tells_the_client(name));
         let reads = hidden.flat_map(|(_, template)| template.filters()).flat_map(Filter::reads);
@@ -551,7 +551,7 @@ fn travels(name: &HeaderName, likeness: Likeness) -> bool {
     plain(name) && !tells(name, likeness)
 }
 
-/// Whether a field says by its name that it tells who the client is: `x-forwarded-for`, `x-real-ip`, `x-client`.
+/// Whether the name of a field shows that it tells who the client is: `x-forwarded-for`, `x-real-ip`, `x-client`.
 fn tells_the_client(name: &HeaderName) -> bool {
     let words = ["forwarded", "client", "ip", "remote", "peer", "address", "addr"];
     name.as_str().split('-').any(|word| words.contains(&word))

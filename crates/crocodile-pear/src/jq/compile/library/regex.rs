@@ -173,23 +173,23 @@ fn span(captures: &Captures<'_>, group: usize) -> Option<(usize, usize)> {
 
 type Captures<'t> = fancy_regex::Captures<'t, Haystack<'t>>;
 
-/// A text while it is searched. The engine asks for its bytes at almost each step, and then pays for the steps before: one search may take as
-/// long as a long text squared.
+/// The text of a search. The engine asks it for its bytes at almost each step, so the steps can be counted and charged while the search
+/// runs: the time of a single search may grow with the square of the length of the text.
 struct Haystack<'t> {
     text: &'t str,
-    /// Nanoseconds of the dearest step: one that looks at all of it.
+    /// Nanoseconds of the most expensive step, which reads all of the text.
     dearest: usize,
     steps: Cell<u32>,
     since: Cell<Instant>,
 }
 
 impl Haystack<'_> {
-    /// Pays for the steps since the last time, with the time they took: what a step costs depends on how far it looks.
+    /// Charges the steps since the last time by the time that they took: a step may read one byte or all of them.
     #[cold]
     fn pay(&self) {
         let (now, steps) = (Instant::now(), self.steps.replace(0));
         let took = (now - self.since.replace(now)).as_nanos() as usize;
-        // Beyond what the steps can cost, others had the core.
+        // If it took longer than the steps can take, other threads had the core meanwhile.
         charge(took.min(steps as usize * self.dearest) / UNIT);
     }
 }
@@ -272,13 +272,13 @@ impl Flags {
 /// Largest number of states of a regular expression.
 const STATES: usize = 2_000;
 
-/// Largest number of backtracking steps in one search. The budget of its expression ends most searches before.
+/// Largest number of backtracking steps in one search. Most searches end before that, by the budget of their expression.
 const BACK: usize = 10_000_000;
 
-/// Steps of a search that are paid for at once.
+/// The number of steps that are charged together.
 const STEPS: u32 = 32;
 
-/// Nanoseconds of a dear step, and those for each byte that it looks at and eight states.
+/// Nanoseconds of an expensive step, and of each byte that it reads, for eight states.
 const STEP: usize = 1_000;
 const BYTE: usize = 4;
 

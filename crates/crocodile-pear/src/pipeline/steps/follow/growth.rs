@@ -1,23 +1,23 @@
-//! The documents of one item, as it grows: its size has a bound, and other requests of the core have their turn meanwhile.
+//! The documents that are added to one item. Their size has a bound, and other requests of the core have their turn meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Kind};
 
-/// How many times larger than the largest document it may become: a document that many links name is there as often.
+/// The most bytes of all documents, in times `max_body`. A document counts once for each link that leads to it.
 const TIMES: usize = 16;
 
 /// The bytes of one turn: about a millisecond of work.
 const TURN: usize = 256 << 10;
 
-/// The bytes that a document counts in a turn beside its own: to join one costs as much.
+/// The cost of a document in a turn, in bytes, in addition to its own bytes.
 const DOCUMENT: usize = 512;
 
-/// The memory of a document beside its bytes.
+/// The memory for a document, without its bytes.
 const PLACE: usize = 128;
 
-/// The growth of one item. Its documents may all be at hand, so that nothing would end the turn of its task.
+/// The growth of one item. If all its documents are at hand, nothing else would end the turn of its task.
 #[derive(Clone, Default)]
 pub(super) struct Growth(Arc<State>);
 
@@ -30,14 +30,14 @@ struct State {
 }
 
 impl Growth {
-    /// Counts bytes that are joined to it, and waits while others have their turn.
+    /// Counts bytes that are added to the item, and waits if other requests must have their turn.
     ///
     /// # Errors
-    /// `Oversized` where it becomes larger than 16 times `max_body`.
+    /// `Oversized` if all bytes are more than 16 times `max_body`.
     pub(super) async fn add(&self, bytes: usize, max_body: usize) -> Result<(), Error> {
         let all = self.0.bytes.fetch_add(bytes + PLACE, Ordering::Relaxed).saturating_add(bytes + PLACE);
         if all > max_body.saturating_mul(TIMES) {
-            let detail = format!("what the links of the item lead to is larger than {TIMES} times `max_body`");
+            let detail = format!("the documents of the item's links are together larger than {TIMES} times `max_body`");
             return Err(Error::new(Kind::Oversized, detail));
         }
         self.0.taken.fetch_add(bytes.min(TURN) + DOCUMENT, Ordering::Relaxed);

@@ -220,7 +220,7 @@ pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope
     }
 }
 
-/// The bytes of documents that are joined here, at most.
+/// The most bytes of documents that are joined on the core.
 const LARGE: usize = 1 << 20;
 
 /// The value that a link led to.
@@ -373,7 +373,7 @@ impl Site {
         Site { names, base, author, trail, left: self.left.saturating_sub(1), deep: self.deep, growth }
     }
 
-    /// Counts bytes that are joined to the item.
+    /// Counts bytes that are added to the item.
     ///
     /// # Errors
     /// The item becomes too large.

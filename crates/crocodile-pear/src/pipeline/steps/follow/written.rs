@@ -178,8 +178,8 @@ spec! {
     /// `body` are sent nowhere else either. An answer without a body is null. A redirect with 303, and one of a POST
     /// with 301 or 302, is followed by GET.
     ///
-    /// An item's body and the documents are read whole, within `max_body`; all that the links of one item lead to may be
-    /// 16 times as large. The item fails if its link is rejected, if there is no answer, or if the answer has a status
+    /// An item's body and each document are read whole, within `max_body`. All documents of one item together have at most
+    /// 16 times `max_body`. The item fails if its link is rejected, if there is no answer, or if the answer has a status
     /// other than 2xx (also 404), unless `otherwise` or `on_status` gives a value. An answer that flows in with a status
     /// other than 2xx passes unchanged.
     ///
