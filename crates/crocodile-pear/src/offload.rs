@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
 pub use memory::taken;
-pub use meter::{Made, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spent};
+use meter::is_spent;
+pub use meter::{Made, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spend, spent, turn};
 use pool::{Done, Order, Task};
 pub use pool::{Settings, configure, waiting, waits};
 
@@ -35,7 +36,8 @@ const PARSED: u64 = 12;
 /// Work that was done at once, or that a helper thread does. Small work needs no box.
 pub type Work<T> = Either<Ready<Result<T, Error>>, BoxFuture<'static, Result<T, Error>>>;
 
-/// Does some work: here and at once if it is small, else on a helper thread. `weight` is how many bytes it reads.
+/// Does some work: here and at once if it is small and the core has done little in its turn, else later or on a helper thread. `weight` is
+/// how many bytes it reads.
 ///
 /// # Errors
 /// The errors of the work; `Overloaded` where too much waits for helper threads; `Expression` where it needs more memory than all
@@ -45,14 +47,17 @@ where
     T: Send + 'static,
     J: Fn() -> Result<T, Error> + Send + 'static,
 {
-    let mut large = weight >= LARGE;
-    if weight <= SMALL {
-        match meter::attempt(&job) {
-            Some(done) => return Either::Left(ready(done)),
-            None => large = true,
-        }
+    if weight > SMALL {
+        return Either::Right(Box::pin(lend(weight, weight >= LARGE, job)));
     }
-    Either::Right(Box::pin(lend(weight, large, job)))
+    if is_spent() {
+        return Either::Right(Box::pin(in_turn(weight, job)));
+    }
+    match meter::attempt(&job) {
+        Some(done) => Either::Left(ready(done)),
+        // Work that was started here without success is long, however little it reads.
+        None => Either::Right(Box::pin(lend(weight, true, job))),
+    }
 }
 
 /// The same for work that borrows what it needs while it is done here; `lent` makes the work for a helper thread.
@@ -64,17 +69,37 @@ where
     T: Send + 'static,
     J: Fn() -> Result<T, Error> + Send + 'static,
 {
-    if let Some(done) = attempt(weight, here) {
-        return Either::Left(ready(done));
+    if weight > SMALL {
+        return Either::Right(Box::pin(lend(weight, weight >= LARGE, lent())));
     }
-    // Work that was started here without success is long, however little it reads.
-    let large = weight <= SMALL || weight >= LARGE;
-    Either::Right(Box::pin(lend(weight, large, lent())))
+    if is_spent() {
+        return Either::Right(Box::pin(in_turn(weight, lent())));
+    }
+    match meter::attempt(&here) {
+        Some(done) => Either::Left(ready(done)),
+        None => Either::Right(Box::pin(lend(weight, true, lent()))),
+    }
 }
 
-/// Does some work here, if it is small.
+/// Does some work here, if it is small and the core has done little in its turn.
 pub fn attempt<T>(weight: usize, job: impl Fn() -> T) -> Option<T> {
-    if weight <= SMALL { meter::attempt(&job) } else { None }
+    if weight <= SMALL && !is_spent() { meter::attempt(&job) } else { None }
+}
+
+/// Small work of a core that has done enough for this turn: in its next one, or on a helper thread if that is full, too.
+async fn in_turn<T, J>(weight: usize, job: J) -> Result<T, Error>
+where
+    T: Send + 'static,
+    J: Fn() -> Result<T, Error> + Send + 'static,
+{
+    tokio::task::yield_now().await;
+    if is_spent() {
+        return lend(weight, false, job).await;
+    }
+    match meter::attempt(&job) {
+        Some(done) => done,
+        None => lend(weight, true, job).await,
+    }
 }
 
 async fn lend<T, J>(weight: usize, large: bool, job: J) -> Result<T, Error>
@@ -104,7 +129,8 @@ where
     let abandoned = Arc::new(AtomicBool::new(false));
     let need = (weight as u64).saturating_mul(PARSED);
     let awaited = Awaited(abandoned.clone());
-    pool::push(Task { run: Box::new(run), need, large, abandoned, since: Some(Instant::now()) })?;
+    let asker = tokio::task::try_id();
+    pool::push(Task { run: Box::new(run), asker, need, large, abandoned, since: Some(Instant::now()) })?;
     let done = receiver.await;
     drop(awaited);
     done.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "the work broke its thread")))

@@ -17,7 +17,8 @@ spec! {
         /// The number of helper threads. Default: the number of cores, at least two. If there are several, one of
         /// them takes only documents of less than 1 MiB.
         pub threads: Option<NonZeroUsize>,
-        /// How many jobs may wait for a helper thread. Further ones get 503.
+        /// How many requests may wait for a helper thread. Further ones get 503. All jobs of one request count as one, and so do all
+        /// requests of one connection. If several wait, the helper threads take a job of each in turn.
         pub queue: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero"),
         /// The most memory that all jobs use together: parsed documents, and the values that expressions make of
         /// them. A job waits until enough memory is free. An expression that needs more than the whole limit fails.

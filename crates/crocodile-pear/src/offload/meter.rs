@@ -5,8 +5,10 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,12 @@ use crate::error::{Error, Kind};
 
 /// Units of work on a thread that serves others too: one millisecond of usual steps, five of the dearest.
 const CORE: u64 = 25_000;
+
+/// Units of one turn of a core: four milliseconds of usual steps. Then others have their turn, and the sockets.
+const TURN_UNITS: u64 = 100_000;
+
+/// The most turns that work waits for.
+const TURNS: usize = 16;
 
 /// Bytes that it may make until then.
 const TRIAL_BYTES: u64 = 1 << 20;
@@ -65,8 +73,11 @@ struct Meter {
     /// The rest of a trial: units, and bytes that readers make.
     trial: Cell<u64>,
     held: Cell<u64>,
-    /// All units that expressions have spent on this thread, except as a helper.
+    /// All units that were spent on this thread, except as a helper; those of them when its turn began; and whether the turn has ended,
+    /// so that the next one begins when the runtime has looked at its sockets.
     spent: Cell<u64>,
+    turn_began: Cell<u64>,
+    turn_ended: Cell<bool>,
     /// Bytes that are reserved, and those of them that are not used.
     reserved: Cell<u64>,
     spare: Cell<u64>,
@@ -88,6 +99,8 @@ thread_local! {
             trial: Cell::new(0),
             held: Cell::new(0),
             spent: Cell::new(0),
+            turn_began: Cell::new(0),
+            turn_ended: Cell::new(false),
             reserved: Cell::new(0),
             spare: Cell::new(0),
             since: Cell::new(None),
@@ -171,10 +184,12 @@ pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error
         meter.bytes.set(0);
         meter.growth.set(growth);
         let done = catch_unwind(AssertUnwindSafe(job));
-        let used = work - (meter.slice.get() + meter.work.get());
+        // What was stopped has used all: it asked for more than was left.
+        let left = if done.is_ok() { meter.slice.get() + meter.work.get() } else { 0 };
+        let used = work - left;
         meter.trial.set(meter.trial.get().saturating_sub(used));
         if meter.place.get() != WorkPlace::Helper {
-            meter.spent.set(meter.spent.get().wrapping_add(used));
+            meter.spend(used);
         }
         done.unwrap_or_else(|payload| {
             if payload.is::<Stopped>() {
@@ -200,9 +215,52 @@ pub fn left() -> u64 {
     METER.with(|meter| meter.slice.get() + meter.work.get())
 }
 
-/// Units that expressions have spent on this thread, which serves others too.
+/// Units that were spent on this thread, which serves others too.
 pub fn spent() -> u64 {
     METER.with(|meter| meter.spent.get())
+}
+
+/// Counts units of work that no expression does.
+pub fn spend(units: u64) {
+    METER.with(|meter| meter.spend(units));
+}
+
+/// Whether this thread should do no more before it has looked at its sockets: a turn has ended, and as much again was done since.
+pub fn is_spent() -> bool {
+    METER.with(|meter| {
+        let spent = meter.turn_ended.get() && meter.units_of_turn() >= TURN_UNITS;
+        if spent {
+            // Once more: the runtime that was told before may not run any longer.
+            tell_of_next_turn();
+        }
+        spent
+    })
+}
+
+/// Waits for a turn that has not ended, but not for long: those before it may have much to do.
+pub async fn turn() {
+    for _ in 0..TURNS {
+        if !METER.with(|meter| meter.turn_ended.get()) {
+            return;
+        }
+        // Tells the runtime again where another one was told.
+        is_spent();
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Begins the next turn when the runtime has looked at its sockets.
+fn tell_of_next_turn() {
+    struct NextTurn;
+
+    impl Wake for NextTurn {
+        fn wake(self: Arc<Self>) {
+            METER.with(Meter::begin_turn);
+        }
+    }
+
+    // Unlike a plain wake, it lets the runtime look at its sockets first. Outside of a runtime it begins at once.
+    let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&Waker::from(Arc::new(NextTurn))));
 }
 
 /// Takes bytes that an evaluation makes.
@@ -276,6 +334,29 @@ fn turn_after(waited: Duration) -> Duration {
 }
 
 impl Meter {
+    fn spend(&self, units: u64) {
+        self.spent.set(self.spent.get().wrapping_add(units));
+        if self.units_of_turn() >= TURN_UNITS && !self.turn_ended.get() {
+            self.end_turn();
+        }
+    }
+
+    fn units_of_turn(&self) -> u64 {
+        self.spent.get().wrapping_sub(self.turn_began.get())
+    }
+
+    #[cold]
+    fn end_turn(&self) {
+        self.turn_began.set(self.spent.get());
+        self.turn_ended.set(true);
+        tell_of_next_turn();
+    }
+
+    fn begin_turn(&self) {
+        self.turn_began.set(self.spent.get());
+        self.turn_ended.set(false);
+    }
+
     #[cold]
     fn refill(&self, units: u64) {
         let due = units - self.slice.get();

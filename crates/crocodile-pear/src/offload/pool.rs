@@ -7,11 +7,13 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::task::Id;
+
 use super::memory;
 use crate::error::{Error, Kind};
 use crate::telemetry::histogram::{self, Histogram, Snapshot};
 
-/// The most tasks that wait, unless configured.
+/// The most lines of tasks, unless configured.
 const QUEUE: usize = 128;
 
 /// How long a thread without work stays. It leaves so that the allocator gets back what the thread freed.
@@ -26,7 +28,7 @@ const LAST: [Duration; 3] = [Duration::from_millis(1500), Duration::from_millis(
 pub struct Settings {
     /// Helper threads. Where there are several, one does only work on documents of less than 1 MiB.
     pub threads: usize,
-    /// Work that waits for one.
+    /// Askers whose work may wait for one.
     pub queue: usize,
     /// Bytes that all of it may have.
     pub memory: u64,
@@ -68,6 +70,8 @@ pub enum Order<'a> {
 pub struct Task {
     /// Does it.
     pub run: Box<dyn FnMut(Order<'_>) -> Done + Send>,
+    /// The task of the runtime that asks for it. All who ask outside of tasks have one line.
+    pub asker: Option<Id>,
     /// Bytes that it needs to begin.
     pub need: u64,
     /// Whether it may take long.
@@ -84,9 +88,22 @@ impl Task {
     }
 }
 
+/// The work of one asker, in order.
+struct Line {
+    asker: Option<Id>,
+    tasks: VecDeque<Task>,
+}
+
+/// The work that waits. Lines have their turn one after the other, so that a request with a thousand items does not hold up the others.
+#[derive(Default)]
+struct Lines {
+    lines: VecDeque<Line>,
+    tasks: usize,
+}
+
 struct HelpersState {
     settings: Settings,
-    queue: VecDeque<Task>,
+    queue: Lines,
     threads: usize,
     /// Threads that wait.
     idle: usize,
@@ -109,12 +126,12 @@ pub fn waits() -> Snapshot {
 
 /// Work that waits now.
 pub fn waiting() -> usize {
-    lock().queue.len()
+    lock().queue.tasks
 }
 
 static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let settings = Settings::default();
-    let state = HelpersState { settings, queue: VecDeque::new(), threads: 0, idle: 0, large: 0 };
+    let state = HelpersState { settings, queue: Lines::default(), threads: 0, idle: 0, large: 0 };
     Pool { state: Mutex::new(state), wake: Condvar::new() }
 });
 
@@ -122,26 +139,84 @@ fn lock() -> MutexGuard<'static, HelpersState> {
     POOL.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts a task behind the others.
+impl Lines {
+    fn line(&mut self, asker: Option<Id>) -> Option<&mut Line> {
+        self.lines.iter_mut().find(|line| line.asker == asker)
+    }
+
+    /// Whether the line of this asker is one of so many.
+    fn has_room(&mut self, asker: Option<Id>, most: usize) -> bool {
+        if self.line(asker).is_none() && self.lines.len() >= most {
+            self.lines.retain_mut(|line| {
+                line.tasks.retain(|task| !task.is_abandoned());
+                !line.tasks.is_empty()
+            });
+            self.tasks = self.lines.iter().map(|line| line.tasks.len()).sum();
+        }
+        self.lines.len() < most || self.line(asker).is_some()
+    }
+
+    fn push(&mut self, task: Task) {
+        self.tasks += 1;
+        match self.line(task.asker) {
+            Some(line) => line.tasks.push_back(task),
+            None => self.lines.push_back(Line { asker: task.asker, tasks: [task].into() }),
+        }
+    }
+
+    /// Puts a task back to where it was taken from.
+    fn put_back(&mut self, task: Task) {
+        self.tasks += 1;
+        match self.line(task.asker) {
+            Some(line) => line.tasks.push_front(task),
+            None => self.lines.push_front(Line { asker: task.asker, tasks: [task].into() }),
+        }
+    }
+
+    /// Takes the first task that fits, and drops those that nobody waits for on the way there.
+    fn take(&mut self, mut fits: impl FnMut(&Task) -> bool) -> Option<Task> {
+        let (mut at, mut taken) = (0, None);
+        while taken.is_none()
+            && let Some(line) = self.lines.get_mut(at)
+        {
+            let before = line.tasks.len();
+            line.tasks.retain(|task| !task.is_abandoned());
+            self.tasks -= before - line.tasks.len();
+            let place = line.tasks.iter().position(&mut fits);
+            taken = place.and_then(|place| line.tasks.remove(place));
+            match taken {
+                _ if line.tasks.is_empty() => drop(self.lines.remove(at)),
+                // Its next turn comes after those of the others.
+                Some(_) => {
+                    let line = self.lines.remove(at);
+                    self.lines.extend(line);
+                }
+                None => at += 1,
+            }
+        }
+        self.tasks -= usize::from(taken.is_some());
+        taken
+    }
+}
+
+/// Puts a task behind the others of its asker.
 ///
 /// # Errors
-/// `Overloaded` where as many wait as may.
+/// `Overloaded` where as many askers wait as may.
 pub fn push(task: Task) -> Result<(), Error> {
     let mut state = lock();
-    if state.queue.len() >= state.settings.queue {
-        state.queue.retain(|task| !task.is_abandoned());
-    }
-    if state.queue.len() >= state.settings.queue {
+    let most = state.settings.queue;
+    if !state.queue.has_room(task.asker, most) {
         return Err(overloaded("too many expressions and conversions wait for a thread"));
     }
-    if state.idle <= state.queue.len() && state.threads < state.settings.threads {
+    if state.idle <= state.queue.tasks && state.threads < state.settings.threads {
         match spawn(state.settings.begin, &[]) {
             Ok(()) => state.threads += 1,
             Err(_) if state.threads > 0 => {}
             Err(_) => return Err(overloaded("the system has no thread for an expression or a conversion")),
         }
     }
-    state.queue.push_back(task);
+    state.queue.push(task);
     drop(state);
     POOL.wake.notify_one();
     Ok(())
@@ -163,22 +238,19 @@ fn spawn(begin: fn(), rests: &'static [Duration]) -> std::io::Result<()> {
 impl HelpersState {
     /// The next task that can begin, and the bytes that are reserved for it. One that waits for memory is overtaken by small ones only.
     fn next(&mut self) -> Option<(Task, u64)> {
-        self.queue.retain(|task| !task.is_abandoned());
         let most = self.settings.threads.saturating_sub(1).max(1);
-        let mut waits = self.large >= most;
-        for at in 0..self.queue.len() {
-            let task = &self.queue[at];
-            let need = task.need.min(memory::capacity());
+        let (mut waits, mut reserved) = (self.large >= most, 0);
+        let task = self.queue.take(|task| {
             if task.large && waits {
-                continue;
+                return false;
             }
-            if memory::take(need) {
-                self.large += usize::from(task.large);
-                return self.queue.remove(at).map(|task| (task, need));
-            }
-            waits = true;
-        }
-        None
+            reserved = task.need.min(memory::capacity());
+            let fits = memory::take(reserved);
+            waits |= !fits;
+            fits
+        })?;
+        self.large += usize::from(task.large);
+        Some((task, reserved))
     }
 }
 
@@ -201,7 +273,7 @@ fn help(rests: &'static [Duration]) {
         let (woken, slept) = POOL.wake.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner);
         state = woken;
         state.idle -= 1;
-        if slept.timed_out() && state.queue.is_empty() {
+        if slept.timed_out() && state.queue.tasks == 0 {
             break;
         }
     }
@@ -232,7 +304,73 @@ fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, HelpersState> {
     let mut state = lock();
     state.large -= usize::from(large);
     if let Some(task) = again {
-        state.queue.push_front(task);
+        state.queue.put_back(task);
     }
     state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(asker: Option<Id>, need: u64) -> Task {
+        let (run, abandoned) = (Box::new(|_: Order<'_>| Done::Ended), Arc::default());
+        Task { run, asker, need, large: false, abandoned, since: None }
+    }
+
+    /// The tasks of some askers, each marked by its need.
+    async fn askers<const N: usize>() -> [Option<Id>; N] {
+        let mut ids = [None; N];
+        for id in &mut ids {
+            *id = tokio::spawn(async { tokio::task::try_id() }).await.expect("an id");
+        }
+        ids
+    }
+
+    fn taken(lines: &mut Lines) -> Vec<u64> {
+        std::iter::from_fn(|| lines.take(|_| true)).map(|task| task.need).collect()
+    }
+
+    #[tokio::test]
+    async fn askers_have_their_turn_whoever_asks_for_more() {
+        let [many, one, other] = askers().await;
+        let mut lines = Lines::default();
+        for need in 0..4 {
+            lines.push(task(many, need));
+        }
+        lines.push(task(one, 10));
+        lines.push(task(other, 20));
+        lines.push(task(other, 21));
+        assert_eq!(taken(&mut lines), [0, 10, 20, 1, 21, 2, 3]);
+        assert_eq!((lines.tasks, lines.lines.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn one_asker_has_room_for_all_that_it_asks_for() {
+        let [many, other] = askers().await;
+        let mut lines = Lines::default();
+        for need in 0..1_000 {
+            assert!(lines.has_room(many, 1));
+            lines.push(task(many, need));
+        }
+        assert!(!lines.has_room(other, 1) && !lines.has_room(None, 1) && lines.has_room(other, 2));
+        lines.lines[0].tasks.iter().for_each(|task| task.abandoned.store(true, Ordering::Relaxed));
+        assert!(lines.has_room(other, 1), "nobody waits for the others");
+        assert_eq!(lines.tasks, 0);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_overtaken_and_what_nobody_waits_for_is_dropped() {
+        let [one, other] = askers().await;
+        let mut lines = Lines::default();
+        for (asker, need) in [(one, 9), (one, 1), (other, 8), (None, 2), (None, 3)] {
+            lines.push(task(asker, need));
+        }
+        lines.lines[1].tasks[0].abandoned.store(true, Ordering::Relaxed);
+        let mut small = || lines.take(|task| task.need < 5).map(|task| task.need);
+        assert_eq!([small(), small(), small(), small()], [Some(1), Some(2), Some(3), None]);
+        let large = lines.take(|_| true).expect("the one that did not fit");
+        lines.put_back(large);
+        assert_eq!((taken(&mut lines), lines.tasks), (vec![9], 0));
+    }
 }

@@ -73,3 +73,22 @@ async fn work_that_breaks_breaks_nothing_else() {
     assert_eq!(run(SMALL + 1, broken).await.expect_err("broken").kind(), Kind::Internal);
     assert_eq!(run(SMALL + 1, units(1)).await.expect("done"), "helper");
 }
+
+#[tokio::test]
+async fn a_core_that_has_done_enough_lends_small_work_or_waits_for_its_next_turn() {
+    let here = place();
+    let all = (0..200).map(|_| run(0, units(20_000))).collect::<Vec<_>>();
+    let at_once = all.iter().filter(|work| matches!(work, Either::Left(_))).count();
+    assert!((5..=12).contains(&at_once), "two turns of 100,000 units: {at_once}");
+    let (places, turns) = crate::runtime::beside(futures_util::future::join_all(all)).await;
+    let places = places.into_iter().collect::<Result<Vec<_>, _>>().expect("all are done");
+    let lent = places.iter().filter(|place| **place != here).count();
+    assert!(lent > 100 && turns > 1, "{lent} {turns}");
+    assert_eq!(run(0, units(20_000)).await.expect("done"), here, "the next turn has begun");
+}
+
+#[test]
+fn outside_of_a_runtime_a_turn_never_ends() {
+    let works = (0..200).map(|_| matches!(run(0, units(20_000)), Either::Left(_)));
+    assert!(works.into_iter().all(|here| here));
+}
