@@ -1,12 +1,13 @@
 //! `follow` with a `request`: what the expression gives is a value to call for, not a link.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::stream::StreamExt;
 
 use super::leads::Lead;
-use super::ready::{Found, Ready};
+use super::ready::{Found, Ready, together};
 use super::written::{As, Follow, REDIRECTS, Required};
 use crate::error::{Error, Kind};
 use crate::format;
@@ -86,8 +87,8 @@ impl Ask {
             let detail = format!("the item has {} values to ask for; the limit is {limit}", values.len());
             return Err(Error::new(Kind::Oversized, detail));
         }
-        let asked = values.into_iter().map(|value| self.one(value, names.clone())).collect();
-        let asked = self.ready.together(asked);
+        let most = self.ready.concurrency.map_or(usize::MAX, NonZeroUsize::get);
+        let asked = together(values.into_iter().map(|value| self.one(value, names.clone())), most);
         let mut found = seated(asked, coming).await.into_iter().collect::<Result<Vec<Found>, Error>>()?;
         if limit == 1 {
             return Ok(found.pop().unwrap_or_else(Found::nothing));

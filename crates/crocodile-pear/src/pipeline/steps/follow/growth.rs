@@ -4,30 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, Kind};
+use crate::offload;
 
 /// The most bytes of all documents, in times `max_body`. A document counts once for each link that leads to it.
 const TIMES: usize = 16;
 
-/// The bytes of one turn: about a millisecond of work.
-const TURN: usize = 256 << 10;
-
-/// The cost of a document in a turn, in bytes, in addition to its own bytes.
-const DOCUMENT: usize = 512;
+/// The units of work for a document, and the bytes of it that are joined for one unit.
+const DOCUMENT: u64 = 50;
+const BYTES: u64 = 10;
 
 /// The memory for a document, without its bytes.
 const PLACE: usize = 128;
 
 /// The growth of one item. If all its documents are at hand, nothing else would end the turn of its task.
 #[derive(Clone, Default)]
-pub(super) struct Growth(Arc<State>);
-
-#[derive(Default)]
-struct State {
-    bytes: AtomicUsize,
-    /// The bytes of this turn, and its number.
-    taken: AtomicUsize,
-    turn: AtomicUsize,
-}
+pub(super) struct Growth(Arc<AtomicUsize>);
 
 impl Growth {
     /// Counts bytes that are added to the item, and waits if other requests must have their turn.
@@ -35,21 +26,13 @@ impl Growth {
     /// # Errors
     /// `Oversized` if all bytes are more than 16 times `max_body`.
     pub(super) async fn add(&self, bytes: usize, max_body: usize) -> Result<(), Error> {
-        let all = self.0.bytes.fetch_add(bytes + PLACE, Ordering::Relaxed).saturating_add(bytes + PLACE);
+        let all = self.0.fetch_add(bytes + PLACE, Ordering::Relaxed).saturating_add(bytes + PLACE);
         if all > max_body.saturating_mul(TIMES) {
             let detail = format!("the documents of the item's links are together larger than {TIMES} times `max_body`");
             return Err(Error::new(Kind::Oversized, detail));
         }
-        self.0.taken.fetch_add(bytes.min(TURN) + DOCUMENT, Ordering::Relaxed);
-        while self.0.taken.load(Ordering::Relaxed) >= TURN {
-            let turn = self.0.turn.load(Ordering::Relaxed);
-            tokio::task::yield_now().await;
-            // The first of those that waited begins the next turn.
-            let next = self.0.turn.compare_exchange(turn, turn + 1, Ordering::Relaxed, Ordering::Relaxed);
-            if next.is_ok() {
-                self.0.taken.store(0, Ordering::Relaxed);
-            }
-        }
+        offload::spend(DOCUMENT + bytes as u64 / BYTES);
+        offload::turn().await;
         Ok(())
     }
 }
@@ -73,7 +56,7 @@ mod tests {
             join_all((0..1_000).map(|_| branch())).await;
         };
         let ((), turns) = beside(branches).await;
-        assert!(turns >= 100_000 * DOCUMENT / TURN / 2, "{turns}");
+        assert!(turns >= 20, "{turns}");
     }
 
     #[tokio::test]

@@ -34,6 +34,11 @@ impl Links {
         }
     }
 
+    /// How many relations lead from the item to the last documents.
+    pub(super) fn levels(&self) -> usize {
+        if let Links::Tree(levels) = self { levels.len() } else { 1 }
+    }
+
     /// About how many bytes are read for them, beside those that the filter reads.
     pub(super) fn weight(&self, item: &Data) -> usize {
         if let Links::Relation(_) | Links::Tree(_) | Links::Action(_) = self { item.weight() / 8 } else { 0 }

@@ -341,7 +341,12 @@ pub(super) struct Site {
     deep: bool,
     /// The growth of the item; none where one link leads to one document.
     growth: Option<Growth>,
+    /// How many links are followed at the same time from there.
+    width: usize,
 }
+
+/// How many links of one item are followed at the same time, where documents of links have links themselves.
+const WIDTH: usize = 1024;
 
 impl Site {
     /// The URL of the document that the links stand in.
@@ -369,8 +374,13 @@ impl Site {
     /// The site one level deeper.
     pub(super) fn below(&self) -> Site {
         let (names, base, author) = (self.names.clone(), self.base.clone(), self.author.clone());
-        let (trail, growth) = (self.trail.clone(), self.growth.clone());
-        Site { names, base, author, trail, left: self.left.saturating_sub(1), deep: self.deep, growth }
+        let (trail, growth, left) = (self.trail.clone(), self.growth.clone(), self.left.saturating_sub(1));
+        Site { names, base, author, trail, left, deep: self.deep, growth, width: self.width }
+    }
+
+    /// The same site for one of so many links that are followed at the same time.
+    pub(super) fn shared(self, links: usize) -> Site {
+        Site { width: (self.width / links.clamp(1, self.width)).max(1), ..self }
     }
 
     /// Counts bytes that are added to the item.
@@ -395,6 +405,11 @@ impl Site {
     }
 }
 
+/// The outputs of these futures, at most so many of which run at once.
+pub(super) async fn together<F: Future>(futures: impl ExactSizeIterator<Item = F>, most: usize) -> Vec<F::Output> {
+    if most < futures.len() { stream::iter(futures).buffered(most).collect().await } else { join_all(futures).await }
+}
+
 impl Ready {
     /// Starts to fetch what the usual item needs: one that is at hand, with one link.
     pub(super) fn begin(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> StartedFollow {
@@ -416,7 +431,7 @@ impl Ready {
         let weight = self.weight(&data, &answer.names, scope);
         let base = self.base(&answer.names);
         let author = self.author(base.as_ref(), &answer.names);
-        let site = Site { names: None, base, author, trail: Vec::new(), left: 1, deep: false, growth: None };
+        let site = Site { names: None, base, author, trail: Vec::new(), left: 1, deep: false, growth: None, width: 1 };
         let found = offload::attempt(weight, || self.leads(&data, &[], &answer.names, scope));
         let reached = match found {
             None => return StartedFollow::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
@@ -471,6 +486,7 @@ impl Ready {
         let links = self.find(&item, &answer.headers, &answer.names, &scope).await;
         let links = links.map_err(|error| format::explain(text.as_ref(), error))?;
         let site = self.site(&answer.names);
+        let item = if site.growth.is_some() { unread(item) } else { item };
         let found = self.clone().descend(links, site, scope).await?;
         answer.redescribe();
         found.arrive(&mut answer);
@@ -485,7 +501,9 @@ impl Ready {
         let author = self.author(base.as_ref(), names);
         let several = self.limit > 1 || self.depth > 1 || matches!(self.links, Links::Tree(_));
         let growth = several.then(Growth::default);
-        Site { names: names.clone(), base, author, trail: Vec::new(), left: self.depth, deep: self.depth > 1, growth }
+        let (names, trail, left, deep) = (names.clone(), Vec::new(), self.depth, self.depth > 1);
+        let width = if deep || self.links.levels() > 1 { WIDTH } else { usize::MAX };
+        Site { names, base, author, trail, left, deep, growth, width }
     }
 
     /// The links in a document; none where `when` says so.
@@ -604,8 +622,9 @@ impl Ready {
                     None => Ok(Found::nothing()),
                 };
             }
-            let found = leads.into_iter().map(|lead| self.one(lead, &site, &scope)).collect();
-            let found = self.together(found).await;
+            let (most, site) = self.share(leads.len(), site);
+            let found = leads.into_iter().map(|lead| self.one(lead, &site, &scope));
+            let found = together(found, most).await;
             let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
             let weight = found.iter().map(|found| found.data.weight()).sum();
             site.grow(weight, self.max_body).await?;
@@ -622,12 +641,10 @@ impl Ready {
         })
     }
 
-    /// The outputs of these futures, as many of which run at once as may.
-    pub(super) async fn together<F: Future>(&self, futures: Vec<F>) -> Vec<F::Output> {
-        match self.concurrency {
-            Some(most) if most.get() < futures.len() => stream::iter(futures).buffered(most.get()).collect().await,
-            _ => join_all(futures).await,
-        }
+    /// How many of these links are followed at the same time, and the site for each of them.
+    pub(super) fn share(&self, links: usize, site: Site) -> (usize, Site) {
+        let most = self.concurrency.map_or(site.width, |most| site.width.min(most.get()));
+        (most, site.shared(links.min(most)))
     }
 
     fn too_many(&self, links: &[Lead]) -> Error {
@@ -673,7 +690,7 @@ impl Ready {
             // The chain ends with this document.
             (false, true) => Ok(own),
             (false, false) => Ok(found),
-            (true, _) => Ok(Found { data: self.put(own.data, found.data, found.head).await?, ..own }),
+            (true, _) => Ok(Found { data: self.put(unread(own.data), found.data, found.head).await?, ..own }),
         }
     }
 
@@ -959,6 +976,14 @@ impl Ready {
             _ => known.set_document(base),
         }
         Some(Arc::new(known))
+    }
+}
+
+/// The bytes of a document that an expression has read: others are put into them, and a core writes no large tree.
+fn unread(data: Data) -> Data {
+    match data {
+        Data::Json(raw) if raw.is_parsed() => Raw::sound(raw.bytes().clone(), raw.depth()).into(),
+        data => data,
     }
 }
 

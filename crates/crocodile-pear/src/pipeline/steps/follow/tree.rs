@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::leads::{Lead, Links, Related, expand};
-use super::ready::{Found, Reached, Ready, Site, join};
+use super::ready::{Found, Reached, Ready, Site, join, together};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::hypermedia::{self, Form, Source};
@@ -86,8 +86,10 @@ impl Ready {
             if branch.level == 0 && spots.is_empty() {
                 return self.put_first(&related.relation.name, branch.data, Reached::Instead(Found::nothing()));
             }
-            let found = leads.iter().map(|lead| self.leaf(lead, &branch, &scope)).collect();
-            let found = self.together(found).await.into_iter().collect::<Result<Vec<Data>, Error>>()?;
+            let (most, site) = self.share(leads.len(), branch.site);
+            let branch = Branch { site, ..branch };
+            let found = leads.into_iter().map(|lead| self.leaf(lead, &branch, &scope));
+            let found = together(found, most).await.into_iter().collect::<Result<Vec<Data>, Error>>()?;
             self.spliced(&related.relation.name, branch, spots, found).await
         })
     }
@@ -162,9 +164,9 @@ impl Ready {
     }
 
     /// The document of a lead, with those that it leads to.
-    async fn leaf(self: &Arc<Self>, lead: &Lead, branch: &Branch, scope: &Arc<Scope>) -> Result<Data, Error> {
+    async fn leaf(self: &Arc<Self>, lead: Lead, branch: &Branch, scope: &Arc<Scope>) -> Result<Data, Error> {
         let Links::Tree(levels) = &self.links else { return Ok(jq::null().into()) };
-        let part = match lead {
+        let part = match &lead {
             Lead::Part(part) => Some(part.clone()),
             Lead::Typed(named) => named.included.clone().map(Data::from),
             _ => None,
@@ -174,8 +176,8 @@ impl Ready {
             Some(part) => (part, branch.included.clone(), branch.site.below()),
             None => {
                 let nothing = Data::from(jq::null());
-                let link = if let Lead::Link(link) = lead { link } else { &nothing };
-                match self.document(lead, (link, None), &branch.site, scope).await? {
+                let link = if let Lead::Link(link) = &lead { link } else { &nothing };
+                match self.document(&lead, (link, None), &branch.site, scope).await? {
                     Reached::Instead(found) => return Ok(found.data),
                     Reached::Document((document, _)) => {
                         let site = branch.site.at(document.base.clone());
