@@ -7,10 +7,12 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 
+use super::room::Place;
 use super::side_channel::Tunnel;
 use crate::error::{Error, Kind};
 use crate::json::value::Value;
 use crate::json::{self, Data, Raw};
+use crate::offload;
 
 /// A body that is pulled: the reader polls for the next chunk, and nothing is read before that. Dropping it cancels the
 /// source behind it.
@@ -94,6 +96,9 @@ impl Body {
 /// Bytes of a body that are read before other requests on this core get their turn: about a quarter of a millisecond.
 const TURN: usize = 256 << 10;
 
+/// The bytes that are read at the cost of one unit of work.
+const BYTES: u64 = 40;
+
 /// The whole of a pulled body. The usual body is one chunk, which is passed on without a copy.
 async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
     if body.size_hint().lower() > bound as u64 {
@@ -101,9 +106,10 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
     }
     let Some(first) = data(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let Some(second) = data(&mut body).await.transpose()? else { return bounded(first, bound) };
-    let mut whole = BytesMut::from(first);
+    let (mut whole, mut place) = (BytesMut::from(first), Place::here());
     let known = usize::try_from(body.size_hint().lower()).unwrap_or(0).saturating_add(second.len());
     whole.reserve(known.min(bound.saturating_sub(whole.len())));
+    place.grow_to(whole.capacity());
     whole.extend_from_slice(&second);
     // The chunks so far, so that a large body of unknown length is not copied while it grows.
     let (mut before, mut length, mut turn) = (Vec::new(), whole.len(), TURN);
@@ -113,20 +119,24 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
         }
         whole.extend_from_slice(&chunk);
         length += chunk.len();
+        place.grow_to(length);
+        offload::spend(chunk.len() as u64 / BYTES);
         // A nearby upstream sends faster than this reads, so the loop would never yield.
         if length > turn {
             turn = length + TURN;
             tokio::task::yield_now().await;
+            // Others may read as much beside it.
+            offload::turn().await;
         }
         if length > bound {
             return Err(oversized(bound));
         }
     }
     if before.is_empty() {
-        return bounded(whole.freeze(), bound);
+        return bounded(whole.freeze(), bound).map(|whole| place.keep(whole));
     }
     before.push(whole);
-    join(before, length).await
+    join(before, length).await.map(|whole| place.keep(whole))
 }
 
 async fn join(parts: Vec<BytesMut>, length: usize) -> Result<Bytes, Error> {

@@ -1,6 +1,7 @@
 //! The producers that move through a pipeline. Each has a head and a body of bytes or of a value, which is pulled on
 //! demand.
 
+mod gate;
 mod interleave;
 mod turns;
 
@@ -16,6 +17,7 @@ use crate::error::Error;
 
 use crate::message::answer::Answer;
 
+pub use self::gate::{Gate, Gated};
 pub use self::interleave::{Interleave, Order, interleave};
 pub use self::turns::{ReadBytes, turns};
 

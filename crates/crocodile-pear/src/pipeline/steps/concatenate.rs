@@ -20,8 +20,9 @@ use crate::jq;
 use crate::json;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
+use crate::message::room::Place;
 use crate::offload::{self, Work};
-use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, Taken};
+use crate::pipeline::flow::{Awaited, Flow, Gate, Gated, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::{failure, refuse};
 use crate::pipeline::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 use crate::request::context::Scope;
@@ -153,8 +154,8 @@ const STRICT: usize = 1 << 20;
 /// Starts the flow and answers when its first item is there.
 pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let order = spec.order.into();
-    let form = spec.clone();
-    let take: Take = Box::new(move |producer| take(producer, &form));
+    let (form, gate) = (spec.clone(), Gate::default());
+    let take: Take = Box::new(move |producer| take(producer, &form, &gate));
     let mut items = flow.drive_at_once(order, take);
     let (mut held, mut size, mut failed) = (Vec::new(), 0, None);
     let strict = spec.on_error == OnError::Strict;
@@ -233,17 +234,17 @@ impl Concatenate {
     }
 }
 
-type Take = Box<dyn FnMut(Producer) -> Taken<BoxFuture<'static, OutputItem>> + Send>;
+type Take = Box<dyn FnMut(Producer) -> Taken<Gated<BoxFuture<'static, OutputItem>>> + Send>;
 
 /// Takes an outcome; one that is in memory is written at once.
-fn take(producer: Producer, spec: &Arc<Concatenate>) -> Taken<BoxFuture<'static, OutputItem>> {
+fn take(producer: Producer, spec: &Arc<Concatenate>, gate: &Gate) -> Taken<Gated<BoxFuture<'static, OutputItem>>> {
     let id = producer.id;
     match producer.outcome {
         Awaited::Here(outcome) => match item_here(id, outcome, spec) {
             ControlFlow::Break(item) => Taken::Here(item),
-            ControlFlow::Continue(outcome) => Taken::Later(Box::pin(item(id, outcome, spec.clone()))),
+            ControlFlow::Continue(outcome) => Taken::Later(gate.pass(Box::pin(item(id, outcome, spec.clone())))),
         },
-        Awaited::Later(outcome) => Taken::Later(Box::pin(item_later(id, outcome, spec.clone()))),
+        Awaited::Later(outcome) => Taken::Later(gate.pass(Box::pin(item_later(id, outcome, spec.clone())))),
     }
 }
 
@@ -268,7 +269,7 @@ fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Outpu
     let mut text = Vec::with_capacity(length.min(SIZE) + 1);
     text.extend_from_slice(spec.opening());
     match format::splice_here(&answer, spec.max_body.bytes(), spec.lines(), &mut text) {
-        Some(Ok(())) => ControlFlow::Break(OutputItem { id, text: Some(spec.close(text)), failure: None }),
+        Some(Ok(())) => ControlFlow::Break(OutputItem::of(id, spec.close(text), None)),
         Some(Err(_)) | None => ControlFlow::Continue(Some(Ok(answer))),
     }
 }
@@ -280,13 +281,26 @@ struct OutputItem {
     text: Option<Vec<u8>>,
     /// Why it failed, if it did.
     failure: Option<Error>,
+    /// The place of the text while it waits for the items before it.
+    _place: Place,
+}
+
+impl OutputItem {
+    fn of(id: u32, text: Vec<u8>, failure: Option<Error>) -> Self {
+        let place = Place::of(text.len());
+        OutputItem { id, text: Some(text), failure, _place: place }
+    }
+
+    fn without_text(id: u32, failure: Option<Error>) -> Self {
+        OutputItem { id, text: None, failure, _place: Place::default() }
+    }
 }
 
 /// Reads one answer to its end.
 async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> OutputItem {
     let mut text = spec.opening().to_vec();
     let (written, mut failure) = match outcome {
-        None => return OutputItem { id, text: None, failure: None },
+        None => return OutputItem::without_text(id, None),
         Some(Ok(answer)) if answer.is_usable() => (write(answer, &spec, &mut text).await, None),
         // It says itself what it is.
         Some(Ok(answer)) if spec.on_error == OnError::Keep && !spec.body_only => {
@@ -306,17 +320,17 @@ async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> OutputItem {
         text.truncate(spec.opening().len());
         match spec.on_error {
             OnError::Null if !error.ends_list() => text.extend_from_slice(b"null"),
-            OnError::Skip if !error.ends_list() => return OutputItem { id, text: None, failure: Some(error) },
-            OnError::Fail | OnError::Strict => return OutputItem { id, text: None, failure: Some(error) },
+            OnError::Skip if !error.ends_list() => return OutputItem::without_text(id, Some(error)),
+            OnError::Fail | OnError::Strict => return OutputItem::without_text(id, Some(error)),
             OnError::Keep | OnError::Skip | OnError::Null => problem(&error, &spec, &mut text),
         }
-        return OutputItem { id, text: Some(spec.close(text)), failure: Some(error) };
+        return OutputItem::of(id, spec.close(text), Some(error));
     }
     match close(spec, text).await {
-        Ok(text) => OutputItem { id, text: Some(text), failure },
+        Ok(text) => OutputItem::of(id, text, failure),
         Err(error) => {
             failure.get_or_insert(error);
-            OutputItem { id, text: None, failure }
+            OutputItem::without_text(id, failure)
         }
     }
 }
