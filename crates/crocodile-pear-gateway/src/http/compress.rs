@@ -25,7 +25,9 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use coded::Coded;
 use encoder::Encoder;
+use futures_util::future::Either;
 use held::Held;
+use pool::Last;
 use recorded::Recorded;
 
 use crate::http::response::untold;
@@ -77,29 +79,48 @@ impl Compressor {
             return None;
         }
         let copy = kept.and_then(|kept| kept.begin(coding.word()));
-        match std::mem::replace(response.body_mut(), Body::empty()) {
-            Body::Bytes(bytes) => self.code_whole(response, bytes, wanted, copy),
-            Body::Json(raw) => self.code_whole(response, raw.bytes().clone(), wanted, copy),
-            Body::Pulled(body) => return Some(self.code_rest(response, body, length, wanted, copy)),
-            other => *response.body_mut() = other,
+        let bytes = match std::mem::replace(response.body_mut(), Body::empty()) {
+            Body::Bytes(bytes) => bytes,
+            Body::Json(raw) => raw.bytes().clone(),
+            Body::Pulled(body) => return Some(Either::Left(self.code_rest(response, body, length, wanted, copy))),
+            other => {
+                *response.body_mut() = other;
+                return None;
+            }
+        };
+        if self.small.is_slow(coding) {
+            return Some(Either::Right(self.code_elsewhere(response, bytes, wanted, copy)));
         }
+        self.code_whole(response, bytes, wanted, copy);
         None
     }
 
+    /// An encoder for a body that is whole, if it is worth it.
+    fn encoder(&self, bytes: &Bytes, wanted: WantedCoding) -> Option<Encoder> {
+        let worth = bytes.len() as u64 >= self.min_size.max(1) || wanted.asked;
+        worth.then(|| Encoder::new(wanted.coding, &self.small)).flatten()
+    }
+
     fn code_whole(&self, response: &mut Response<Body>, bytes: Bytes, wanted: WantedCoding, copy: Option<Making>) {
-        let coded = match (bytes.len() as u64) < self.min_size.max(1) && !wanted.asked {
-            true => None,
-            false => Encoder::new(wanted.coding, &self.small).and_then(|mut encoder| encoder.whole(&bytes).ok()),
+        let coded = self.encoder(&bytes, wanted).and_then(|mut encoder| encoder.whole(&bytes).ok());
+        put(response, bytes, coded, wanted, copy);
+    }
+
+    /// Like `code_whole`, on another thread.
+    async fn code_elsewhere(
+        &self,
+        response: &mut Response<Body>,
+        bytes: Bytes,
+        wanted: WantedCoding,
+        copy: Option<Making>,
+    ) {
+        let coded = match self.encoder(&bytes, wanted) {
+            Some(encoder) => {
+                pool::run(encoder, vec![bytes.clone()], Last::Finished).await.and_then(|done| done.made).ok()
+            }
+            None => None,
         };
-        if let (Some(mut copy), Some(coded)) = (copy, &coded) {
-            copy.push(coded);
-            copy.finish(None);
-        }
-        let coded = coded.filter(|coded| coded.len() < bytes.len() || wanted.asked);
-        if coded.is_some() {
-            describe(response.headers_mut(), wanted.coding);
-        }
-        *response.body_mut() = Body::Bytes(coded.unwrap_or(bytes));
+        put(response, bytes, coded.map(Bytes::from), wanted, copy);
     }
 
     async fn code_rest(
@@ -112,7 +133,10 @@ impl Compressor {
     ) {
         let held = Held::look(body, length, self.min_size).await;
         if let Some(bytes) = held.whole() {
-            return self.code_whole(response, bytes, wanted, copy);
+            return match self.small.is_slow(wanted.coding) {
+                true => self.code_elsewhere(response, bytes, wanted, copy).await,
+                false => self.code_whole(response, bytes, wanted, copy),
+            };
         }
         let few = length.is_some_and(|length| length <= FEW);
         let levels = if few { &self.small } else { &self.large };
@@ -121,7 +145,10 @@ impl Compressor {
             return;
         };
         describe(response.headers_mut(), wanted.coding);
-        let coded = Coded::new(held.pulled(), encoder);
+        let coded = match levels.is_slow(wanted.coding) {
+            true => Coded::slow(held.pulled(), encoder),
+            false => Coded::new(held.pulled(), encoder),
+        };
         *response.body_mut() = Body::Pulled(match copy {
             None => Box::pin(coded),
             Some(copy) => Box::pin(Recorded::new(coded, copy)),
@@ -179,6 +206,19 @@ impl Compressor {
         let Some(written) = headers.get(CONTENT_TYPE) else { return false };
         self.types.iter().any(|media| media.matches(written.as_bytes()))
     }
+}
+
+/// Makes a coded body that of the answer, if it is smaller or nothing else is taken.
+fn put(response: &mut Response<Body>, bytes: Bytes, coded: Option<Bytes>, wanted: WantedCoding, copy: Option<Making>) {
+    if let (Some(mut copy), Some(coded)) = (copy, &coded) {
+        copy.push(coded);
+        copy.finish(None);
+    }
+    let coded = coded.filter(|coded| coded.len() < bytes.len() || wanted.asked);
+    if coded.is_some() {
+        describe(response.headers_mut(), wanted.coding);
+    }
+    *response.body_mut() = Body::Bytes(coded.unwrap_or(bytes));
 }
 
 /// Gives the copy in this coding, if there is one; the answer as it is, where that would not be smaller.

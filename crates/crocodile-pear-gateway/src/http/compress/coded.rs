@@ -7,12 +7,13 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Pulled;
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use tokio::sync::oneshot;
 
 use super::encoder::Encoder;
-use super::pool::{self, Done, Job};
+use super::pool::{self, Done, Job, Last};
 use super::sample;
 
 /// The bytes that are compressed before other requests of the core have their turn: a quarter of a millisecond of gzip.
@@ -45,6 +46,9 @@ pub struct Coded {
     held: usize,
     /// Work of other threads, in order.
     away: VecDeque<oneshot::Receiver<Done>>,
+    /// Whether all of it is their work, and what they do now.
+    slow: bool,
+    lent: Option<(BoxFuture<'static, Result<Done, Error>>, Last)>,
     out: Vec<u8>,
     /// Whether the encoder holds something that the client does not have.
     dirty: bool,
@@ -92,6 +96,8 @@ impl Coded {
             came: VecDeque::new(),
             held: 0,
             away: VecDeque::new(),
+            slow: false,
+            lent: None,
             out: Vec::new(),
             dirty: false,
             left: SLICE,
@@ -100,6 +106,11 @@ impl Coded {
             small: LARGE,
             end: End::Open,
         }
+    }
+
+    /// The same in an encoder that would hold a core for too long.
+    pub fn slow(inner: Pulled, encoder: Encoder) -> Self {
+        Coded { slow: true, ..Coded::new(inner, encoder) }
     }
 
     fn step(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Frame<Bytes>>>, Error> {
@@ -132,6 +143,9 @@ impl Coded {
     }
 
     fn advance(&mut self, cx: &mut Context<'_>) -> Result<Did, Error> {
+        if self.slow {
+            return self.advance_elsewhere(cx);
+        }
         if self.collect(cx)? == Did::Something {
             return Ok(Did::Something);
         }
@@ -151,6 +165,38 @@ impl Coded {
             return Ok(Did::Something);
         }
         self.settle()
+    }
+
+    /// Goes on where threads do all of the work, load by load.
+    fn advance_elsewhere(&mut self, cx: &mut Context<'_>) -> Result<Did, Error> {
+        if let Some((work, last)) = &mut self.lent {
+            let Poll::Ready(done) = work.as_mut().poll(cx) else { return Ok(Did::Nothing) };
+            let (Done { encoder, made }, last) = (done?, *last);
+            (self.lent, self.encoder, self.dirty) = (None, Some(encoder), last == Last::More);
+            self.out.extend_from_slice(&made?);
+            if last == Last::Finished
+                && let InnerBody::Ended(trailers) = std::mem::replace(&mut self.source, InnerBody::More)
+            {
+                self.end = End::Trailers(trailers);
+            }
+            return Ok(Did::Something);
+        }
+        if self.held < LOAD && self.take(cx) == Did::Something {
+            return Ok(Did::Something);
+        }
+        let last = match &self.source {
+            InnerBody::Ended(_) if self.held <= LOAD => Last::Finished,
+            _ if self.held >= LOAD => Last::More,
+            _ if self.held > 0 || self.dirty => Last::Flushed,
+            InnerBody::More => return Ok(Did::Nothing),
+            // Nothing is left to be delivered.
+            InnerBody::Failed(_) | InnerBody::Ended(_) => return self.settle(),
+        };
+        self.look(LOAD)?;
+        let Some(encoder) = self.encoder.take() else { return Ok(Did::Nothing) };
+        let parts = self.load();
+        self.lent = Some((Box::pin(pool::run(encoder, parts, last)), last));
+        Ok(Did::Something)
     }
 
     /// Takes what another thread has made.
@@ -210,7 +256,7 @@ impl Coded {
         let Some(encoder) = fork.or_else(|| self.encoder.take()) else { return Ok(Did::Nothing) };
         let (done, awaited) = oneshot::channel();
         let parts = self.load();
-        if let Some(Job { encoder, parts, .. }) = pool::lend(Job { encoder, parts, done }) {
+        if let Some(Job { encoder, parts, .. }) = pool::lend(Job { encoder, parts, last: Last::Settled, done }) {
             for part in parts.into_iter().rev() {
                 self.held += part.len();
                 self.came.push_front(part);

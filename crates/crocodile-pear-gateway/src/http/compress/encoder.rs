@@ -230,6 +230,17 @@ pub struct Levels {
     pub zstd: u32,
 }
 
+impl Levels {
+    /// Whether this coding takes so long that no core may do it.
+    pub(super) fn is_slow(&self, coding: Coding) -> bool {
+        match coding {
+            Coding::Gzip | Coding::Deflate => self.gzip >= 7,
+            Coding::Br => self.br >= 7,
+            Coding::Zstd => self.zstd >= 13,
+        }
+    }
+}
+
 /// The levels for small bodies.
 pub const SMALL: Levels = Levels { gzip: 6, br: 3, zstd: 3 };
 

@@ -1,12 +1,12 @@
 //! Threads that compress for large answers where a core would otherwise rest.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use crocodile_pear::unstable::error::Error;
-use tokio::sync::oneshot;
+use crocodile_pear::unstable::error::{Error, Kind};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::encoder::Encoder;
 use crate::runtime::worker_pool::WorkerPool;
@@ -19,7 +19,21 @@ const TURN: Duration = Duration::from_micros(250);
 pub struct Job {
     pub encoder: Encoder,
     pub parts: Vec<Bytes>,
+    pub last: Last,
     pub done: oneshot::Sender<Done>,
+}
+
+/// The rest of the work after the last byte of a load.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Last {
+    /// The next load.
+    More,
+    /// All that a fork of an encoder holds.
+    Settled,
+    /// All that the encoder holds: the next bytes have not come.
+    Flushed,
+    /// The end of the answer.
+    Finished,
 }
 
 /// The result of a load.
@@ -30,7 +44,7 @@ pub struct Done {
 
 impl Job {
     fn run(self) {
-        let Job { mut encoder, parts, done } = self;
+        let Job { mut encoder, parts, last, done } = self;
         let mut out = Vec::new();
         let mut since = Instant::now();
         let written = parts.iter().try_for_each(|part| {
@@ -40,10 +54,16 @@ impl Job {
             }
             encoder.write(part, &mut out)
         });
-        let made = written.map(|()| {
-            encoder.settle(&mut out);
-            out
+        let ended = written.and_then(|()| match last {
+            Last::More => Ok(()),
+            Last::Settled => {
+                encoder.settle(&mut out);
+                Ok(())
+            }
+            Last::Flushed => encoder.flush(&mut out),
+            Last::Finished => encoder.finish(&mut out),
         });
+        let made = ended.map(|()| out);
         // Nobody waits for it if the client has left.
         let _ = done.send(Done { encoder, made });
     }
@@ -54,6 +74,24 @@ static POOL: LazyLock<WorkerPool<Job>> = LazyLock::new(|| WorkerPool::new("compr
 
 /// The number of threads, one for each core. It is read once: the system reads files for it.
 pub static WORKERS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+
+/// Threads for encoders whose level is slow. Their work waits: a core would be held for too long by it.
+static SLOW: LazyLock<WorkerPool<(OwnedSemaphorePermit, Job)>> =
+    LazyLock::new(|| WorkerPool::new("compress-slow", *WORKERS, *WORKERS, |(_place, job)| job.run()));
+
+/// The places of their work. Who waits for one has no memory there yet.
+static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(*WORKERS)));
+
+/// Does work on a thread, when one has time for it.
+pub async fn run(encoder: Encoder, parts: Vec<Bytes>, last: Last) -> Result<Done, Error> {
+    let gone = || Error::new(Kind::Internal, "the answer cannot be compressed: its thread has ended");
+    let (done, awaited) = oneshot::channel();
+    let place = PLACES.clone().acquire_owned().await.map_err(|_| gone())?;
+    match SLOW.lend((place, Job { encoder, parts, last, done })) {
+        None => awaited.await.map_err(|_| gone()),
+        Some(_) => Err(gone()),
+    }
+}
 
 /// Gives work to a thread that has none, or gives it back.
 pub fn lend(job: Job) -> Option<Job> {

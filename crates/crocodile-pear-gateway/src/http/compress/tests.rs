@@ -205,11 +205,56 @@ async fn every_level_can_be_read() {
     for coding in Coding::ALL {
         for level in 1..=9 {
             let levels = Levels { gzip: level, br: level, zstd: level };
-            let encoder = Encoder::new(coding, &levels).expect("memory");
-            let (coded, ..) = drain(Box::pin(Coded::new(Script::of(dice.cut(&body)), encoder))).await;
-            assert!(read(coding, &coded) == (body.clone(), true), "{coding:?} {level}");
+            for start in [Coded::new, Coded::slow] {
+                let encoder = Encoder::new(coding, &levels).expect("memory");
+                let (coded, ..) = drain(Box::pin(start(Script::of(dice.cut(&body)), encoder))).await;
+                assert!(read(coding, &coded) == (body.clone(), true), "{coding:?} {level}");
+            }
         }
     }
+}
+
+#[tokio::test]
+async fn what_other_threads_compress_arrives_in_parts_and_ends_as_it_does_here() {
+    let mut dice = Dice(11);
+    let large: Vec<u8> = std::iter::repeat_with(|| dice.body()).take(3_000).flatten().collect();
+    for coding in Coding::ALL {
+        let slow = || Encoder::new(coding, &Levels { gzip: 9, br: 9, zstd: 19 }).expect("memory");
+        let parts: Vec<Act> = large.chunks(700 << 10).map(data).collect();
+        assert!(parts.len() > 2, "{}", large.len());
+        let (coded, ..) = drain(Box::pin(Coded::slow(Script::of(parts), slow()))).await;
+        assert!(read(coding, &coded) == (large.clone(), true), "{coding:?}");
+        let (coded, trailers, _) =
+            drain(Box::pin(Coded::slow(Script::of([data(b"first"), Act::Wait, Act::Trailers]), slow()))).await;
+        assert_eq!(read(coding, &coded), (b"first".to_vec(), true), "{coding:?}");
+        assert_eq!(trailers.expect("trailers")[ETAG], "\"end\"");
+        let (coded, _, ended) = drain(Box::pin(Coded::slow(Script::of([data(b"first"), Act::Fail]), slow()))).await;
+        assert_eq!(ended.expect_err("cut").kind(), Kind::Cut);
+        assert_eq!(read(coding, &coded), (b"first".to_vec(), false), "{coding:?}");
+        let (coded, ..) = drain(Box::pin(Coded::slow(Script::of([]), slow()))).await;
+        assert_eq!(read(coding, &coded), (Vec::new(), true), "{coding:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_core_compresses_at_a_slow_level() {
+    let mut body = Coded::slow(Script::of([data(&vec![b'a'; 4 * SLICE])]), brotli_of_level(11));
+    let (mut polls, mut made) = (0, 0);
+    poll_fn(|cx| {
+        polls += 1;
+        while let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(cx) {
+            let Some(frame) = frame else { return Poll::Ready(()) };
+            assert!(polls > 1, "the first bytes are made elsewhere");
+            made += frame.expect("no error").into_data().map_or(0, |data| data.len());
+        }
+        Poll::Pending
+    })
+    .await;
+    assert!(made > 0);
+}
+
+fn brotli_of_level(level: u32) -> Encoder {
+    Encoder::new(Coding::Br, &Levels { br: level, ..levels() }).expect("memory")
 }
 
 /// Rows, noise and repetitions, of a few input blocks of brotli's: as large as what is compressed at once.
