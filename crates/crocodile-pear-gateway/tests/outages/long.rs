@@ -110,6 +110,22 @@ fn more_long_work_than_may_wait_is_told() {
 }
 
 #[test]
+fn all_items_of_one_request_have_their_turn_at_the_helper_threads() {
+    let lists = "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nendpoints:\n  GET /list: { pipeline: [respond: { body: '[range(300)]' }] }\n";
+    let server = Scene::with("lists", lists);
+    let config = format!(
+        "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 1\nthread_pool: {{ threads: 2, queue: 2 }}\nupstreams: {{ lists: \
+         'http://{}' }}\nendpoints:\n  GET /list: {{ timeout: 120s, pipeline: [request: lists /list, each: '.[]', transform: 'reduce \
+         range(20000) as $i (.; . + 1)', concatenate: {{ body_only: true, order: request }}] }}\n",
+        server.address()
+    );
+    let scene = Scene::with("lines", &config);
+    let told = get(scene.address(), "/list");
+    let missing: Vec<u32> = (20_000..20_300).filter(|number| !told.contains(&number.to_string())).collect();
+    assert!(missing.is_empty(), "{missing:?}: {told}");
+}
+
+#[test]
 fn work_waits_for_memory_and_what_needs_too_much_is_told() {
     let scene = Scene::with("memory", &config("thread_pool: { threads: 4, memory: 12MiB }\n"));
     let gateway = scene.address();

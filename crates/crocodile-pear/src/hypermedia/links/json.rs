@@ -87,7 +87,25 @@ struct LinkObject {
 /// A change of the bytes that came.
 struct Edit {
     range: Range<usize>,
-    text: Vec<u8>,
+    new: NewText,
+}
+
+/// The text that stands there instead.
+enum NewText {
+    Nothing,
+    Null,
+    /// A link, and whether its slashes are escaped.
+    Link(String, bool),
+}
+
+impl NewText {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            NewText::Nothing => {}
+            NewText::Null => out.extend_from_slice(b"null"),
+            NewText::Link(link, slashes) => quote(link, *slashes, out),
+        }
+    }
 }
 
 /// Why reading stops before the end of what came.
@@ -164,7 +182,7 @@ impl JsonLinks {
         let mut from = 0;
         for edit in &edits {
             out.extend_from_slice(&input[from..edit.range.start]);
-            out.extend_from_slice(&edit.text);
+            edit.new.write(out);
             from = edit.range.end;
         }
         out.extend_from_slice(&input[from..kept]);
@@ -319,8 +337,8 @@ impl JsonLinks {
     fn settle(&mut self, fate: LinkFate, slashes: bool, range: Range<usize>, edits: &mut Vec<Edit>) {
         match fate {
             LinkFate::Keep => {}
-            LinkFate::Replace(link) => edits.push(Edit { range, text: quoted(&link, slashes) }),
-            LinkFate::Null => edits.push(Edit { range, text: b"null".to_vec() }),
+            LinkFate::Replace(link) => edits.push(Edit { range, new: NewText::Link(link, slashes) }),
+            LinkFate::Null => edits.push(Edit { range, new: NewText::Null }),
             LinkFate::Remove => match (&mut self.object, self.anchor) {
                 // Its closing brace removes the object.
                 (Some(object), _)
@@ -329,13 +347,13 @@ impl JsonLinks {
                     object.gone = true;
                 }
                 (_, Some(anchor)) => {
-                    edits.push(Edit { range: anchor.at..range.end, text: Vec::new() });
+                    edits.push(Edit { range: anchor.at..range.end, new: NewText::Nothing });
                     if let Some(level) = self.levels.last_mut() {
                         level.removed = true;
                     }
                 }
                 // A text that is the whole document, or a member too long to be held.
-                (_, None) => edits.push(Edit { range, text: b"null".to_vec() }),
+                (_, None) => edits.push(Edit { range, new: NewText::Null }),
             },
         }
     }
@@ -396,7 +414,7 @@ impl JsonLinks {
             && gone
         {
             edits.retain(|edit| edit.range.start < anchor.at);
-            edits.push(Edit { range: anchor.at..at + 1, text: Vec::new() });
+            edits.push(Edit { range: anchor.at..at + 1, new: NewText::Nothing });
             if let Some(level) = self.levels.last_mut() {
                 level.removed = true;
             }
@@ -417,7 +435,7 @@ impl JsonLinks {
         level.removed = false;
         let written = level.written;
         if !written {
-            edits.push(Edit { range: at..at + 1, text: Vec::new() });
+            edits.push(Edit { range: at..at + 1, new: NewText::Nothing });
         }
         self.set_anchor(if written { at } else { at + 1 });
     }
@@ -537,23 +555,21 @@ fn has_escaped_slash(text: &[u8]) -> bool {
     memchr::memmem::find(text, b"\\/").is_some()
 }
 
-/// A text in quotes.
-fn quoted(link: &str, slashes: bool) -> Vec<u8> {
-    let mut text = Vec::with_capacity(link.len() + 2);
-    text.push(b'"');
+/// Writes a text in quotes.
+fn quote(link: &str, slashes: bool, out: &mut Vec<u8>) {
+    out.reserve(link.len() + 2);
+    out.push(b'"');
     if !slashes && link.bytes().fold(true, |plain, byte| plain & (byte >= 0x20) & (byte != b'"') & (byte != b'\\')) {
-        text.extend_from_slice(link.as_bytes());
-        text.push(b'"');
-        return text;
-    }
-    for byte in link.bytes() {
-        match byte {
-            b'"' | b'\\' => text.extend([b'\\', byte]),
-            b'/' if slashes => text.extend(b"\\/"),
-            0..0x20 => text.extend(format!("\\u{byte:04x}").bytes()),
-            _ => text.push(byte),
+        out.extend_from_slice(link.as_bytes());
+    } else {
+        for byte in link.bytes() {
+            match byte {
+                b'"' | b'\\' => out.extend([b'\\', byte]),
+                b'/' if slashes => out.extend(b"\\/"),
+                0..0x20 => out.extend(format!("\\u{byte:04x}").bytes()),
+                _ => out.push(byte),
+            }
         }
     }
-    text.push(b'"');
-    text
+    out.push(b'"');
 }

@@ -25,10 +25,7 @@ impl LinkNames {
     /// The kind of the value of a member with this name.
     pub fn kind(&self, name: &[u8]) -> MemberKind {
         let Some(&first) = name.first() else { return MemberKind::Other };
-        let usual = match first {
-            b'h' | b'u' | b's' | b'n' | b'p' | b'f' | b'l' | b'r' | b'@' | b'_' => usual(name),
-            _ => MemberKind::Other,
-        };
+        let usual = usual(first, name);
         if usual != MemberKind::Other {
             return usual;
         }
@@ -43,14 +40,22 @@ impl LinkNames {
 }
 
 /// The kind of a usual name: of a member whose text is a link, or of one whose own members are links, `{"links": {"next": "/a"}}`.
-fn usual(name: &[u8]) -> MemberKind {
-    match name {
-        b"links" | b"_links" => MemberKind::Folder,
-        b"href" | b"url" | b"uri" | b"self" | b"next" | b"prev" | b"previous" | b"first" | b"last" | b"related"
-        | b"next_url" | b"prev_url" | b"previous_url" | b"nextLink" | b"@id" | b"@context" | b"@nextLink"
-        | b"@deltaLink" | b"hydra:next" | b"hydra:previous" | b"hydra:first" | b"hydra:last" => MemberKind::Link,
-        _ => MemberKind::Other,
-    }
+/// Compared with few, since most names are none of them.
+fn usual(first: u8, name: &[u8]) -> MemberKind {
+    let link = match first {
+        b'_' | b'l' if matches!(name, b"links" | b"_links") => return MemberKind::Folder,
+        b'h' => matches!(name, b"href" | b"hydra:next" | b"hydra:previous" | b"hydra:first" | b"hydra:last"),
+        b'u' => matches!(name, b"url" | b"uri"),
+        b's' => name == b"self",
+        b'n' => matches!(name, b"next" | b"next_url" | b"nextLink"),
+        b'p' => matches!(name, b"prev" | b"previous" | b"prev_url" | b"previous_url"),
+        b'f' => name == b"first",
+        b'l' => name == b"last",
+        b'r' => name == b"related",
+        b'@' => matches!(name, b"@id" | b"@context" | b"@nextLink" | b"@deltaLink"),
+        _ => false,
+    };
+    if link { MemberKind::Link } else { MemberKind::Other }
 }
 
 fn is_odata_link(term: &[u8]) -> bool {

@@ -172,7 +172,7 @@ mod tests {
         let gate = Gate::default();
         let mut first = gate.pass(Box::pin(async {
             Place::of(65 << 20);
-            std::future::pending::<()>().await
+            std::future::pending::<()>().await;
         }));
         let _place = gate.room.within(|| Place::of(65 << 20));
         let mut second = gate.pass(Box::pin(async {}));

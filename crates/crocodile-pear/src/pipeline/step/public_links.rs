@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -88,10 +89,10 @@ impl WaysOfUpstream {
         }
     }
 
-    /// The ways that a path may take.
-    fn of(&self, path: &str) -> impl Iterator<Item = usize> {
+    /// The ways that a path may take: those that begin with its first segment, and those that begin with any.
+    fn of(&self, path: &str) -> [&[usize]; 2] {
         let segment = up_to_slash(path.strip_prefix('/').unwrap_or(path));
-        self.by_segment.get(segment).into_iter().flatten().chain(&self.others).copied()
+        [self.by_segment.get(segment).map_or(&[], Vec::as_slice), &self.others]
     }
 }
 
@@ -130,11 +131,10 @@ impl PublicTable {
         self.0.get()?.places.get(upstream).copied()
     }
 
-    /// The ways that a path of an upstream may take.
-    fn of(&self, place: Option<usize>, path: &str) -> impl Iterator<Item = &ServedWay> {
-        let ways = self.0.get();
-        let of = place.and_then(|at| ways?.of.get(at));
-        of.into_iter().flat_map(move |of| of.of(path)).filter_map(move |index| ways?.all.get(index))
+    /// The ways that a path of an upstream may take, as indices of these.
+    fn of(&self, place: usize, path: &str) -> Option<(&[ServedWay], [&[usize]; 2])> {
+        let ways = self.0.get()?;
+        Some((&ways.all, ways.of.get(place)?.of(path)))
     }
 }
 
@@ -435,6 +435,57 @@ impl http_body::Body for Mapped {
     }
 }
 
+/// Links of a body and what they became: items of a list name the same authors and categories again and again.
+#[derive(Default)]
+struct KnownLinks {
+    hash: hashbrown::DefaultHashBuilder,
+    /// None until a body has some links.
+    places: Box<[KnownLink]>,
+    asked: usize,
+}
+
+#[derive(Clone, Default)]
+struct KnownLink {
+    link: String,
+    public: String,
+    upstream: usize,
+}
+
+impl KnownLinks {
+    /// The links that are known: each has one place.
+    const PLACES: usize = 256;
+
+    /// The links of a body that has too few of them to be worth it.
+    const FEW: usize = 16;
+
+    /// The bytes of the longest link that is remembered.
+    const LONGEST: usize = 200;
+
+    fn at(&self, link: &str) -> Option<usize> {
+        let fits = !self.places.is_empty() && link.len() <= Self::LONGEST;
+        fits.then(|| self.hash.hash_one(link) as usize % Self::PLACES)
+    }
+
+    /// The link that this one became, with its upstream.
+    fn get(&mut self, link: &str) -> Option<(&str, usize)> {
+        self.asked += 1;
+        if self.asked == Self::FEW {
+            self.places = vec![KnownLink::default(); Self::PLACES].into();
+        }
+        let known = &self.places[self.at(link)?];
+        (known.link == link).then_some((&*known.public, known.upstream))
+    }
+
+    fn put(&mut self, link: &str, public: &str, upstream: usize) {
+        let Some(known) = self.at(link).and_then(|at| self.places.get_mut(at)) else { return };
+        for (place, text) in [(&mut known.link, link), (&mut known.public, public)] {
+            place.clear();
+            place.push_str(text);
+        }
+        known.upstream = upstream;
+    }
+}
+
 /// Says where the links of one answer lead.
 struct Mapper {
     links: Arc<PublicLinks>,
@@ -449,6 +500,7 @@ struct Mapper {
     host: Option<Box<str>>,
     /// The beginning of the client's path that its upstream was told.
     prefix: Option<String>,
+    known: KnownLinks,
     /// Links of each upstream: those that were mapped, and those that nobody serves.
     counts: Vec<(u64, u64)>,
 }
@@ -476,11 +528,12 @@ impl Mapper {
         let prefix = prefix.and_then(|(upstream, way)| way.prefix(upstream, &scope));
         let counts = vec![(0, 0); links.upstreams.len()];
         let places = vec![OnceCell::new(); links.upstreams.len()].into();
-        Mapper { links, scope, addresses, places, seen: Vec::new(), host, prefix, counts }
+        let known = KnownLinks::default();
+        Mapper { links, scope, addresses, places, seen: Vec::new(), host, prefix, known, counts }
     }
 
     /// The addresses that a URL leads to that begins so: scheme and authority, or an authority behind `//`.
-    fn known(&mut self, begin: &str) -> usize {
+    fn beginning(&mut self, begin: &str) -> usize {
         if let Some(at) = self.seen.iter().position(|(known, _)| **known == *begin) {
             return at;
         }
@@ -506,27 +559,30 @@ impl Mapper {
         {
             return Some((None, path));
         }
-        let place = *self.places[upstream].get_or_init(|| self.links.table.place(name));
-        let mut found = self.links.table.of(place, path).filter_map(|entry| {
-            let host = self.host_of(entry)?;
-            let path = entry.way.way.public(path, &self.scope)?;
-            Some((entry, (host, path)))
-        });
-        let mut best = found.next()?;
-        let rank = |(entry, (host, _)): &(&ServedWay, (Option<String>, String))| {
+        let place = (*self.places[upstream].get_or_init(|| self.links.table.place(name)))?;
+        let (all, [named, others]) = self.links.table.of(place, path)?;
+        let rank = |entry: &ServedWay, host: &Option<String>| {
             let near = self.links.own.as_ref().map_or(0, |(_, own)| own.shared(&entry.way.way));
             (entry.reads, host.is_none(), entry.way.way.literal(), near)
         };
-        let mut best_rank = None;
-        // Of equals the first.
-        for other in found {
-            let known = *best_rank.get_or_insert_with(|| rank(&best));
-            let new = rank(&other);
-            if new > known {
-                (best, best_rank) = (other, Some(new));
+        let (mut best, mut best_rank) = (None, None);
+        for index in named.iter().chain(others) {
+            let entry = &all[*index];
+            let Some(host) = self.host_of(entry) else { continue };
+            let Some(path) = entry.way.way.public(path, &self.scope) else { continue };
+            match &best {
+                None => best = Some((entry, (host, path))),
+                Some((known, (known_host, _))) => {
+                    // Of equals the first.
+                    let known = *best_rank.get_or_insert_with(|| rank(known, known_host));
+                    let new = rank(entry, &host);
+                    if new > known {
+                        (best, best_rank) = (Some((entry, (host, path))), Some(new));
+                    }
+                }
             }
         }
-        Some(best.1)
+        best.map(|(_, found)| found)
     }
 
     /// The host that an entry is served at: `Some(None)` for the one that the client asked for, `None` if none is known.
@@ -558,14 +614,23 @@ impl Mapper {
             (host, _) => host,
         };
         let scheme = self.scope.facts().client().map_or("http", |client| client.scheme());
-        match (host, form) {
-            (None, _) => {
-                path.push_str(tail);
-                path
+        path.push_str(tail);
+        // It has room for the host.
+        if let Some(host) = host {
+            path.insert_str(0, host);
+            path.insert_str(0, "//");
+            if !matches!(form, UrlForm::Authority) {
+                path.insert(0, ':');
+                path.insert_str(0, scheme);
             }
-            (Some(host), UrlForm::Authority) => ["//", host, &path, tail].concat(),
-            (Some(host), _) => [scheme, "://", host, &path, tail].concat(),
         }
+        path
+    }
+
+    fn served(&mut self, link: &str, public: String, upstream: usize) -> LinkFate {
+        self.counts[upstream].0 += 1;
+        self.known.put(link, &public, upstream);
+        LinkFate::Replace(public)
     }
 
     fn unserved(&mut self, upstream: usize, path: &str) -> LinkFate {
@@ -597,8 +662,8 @@ impl Mapper {
         for upstream in 0..self.links.called {
             let Some(below) = below(path, self.links.upstreams[upstream].base()) else { continue };
             if let Some((host, path)) = self.public(upstream, below) {
-                self.counts[upstream].0 += 1;
-                return LinkFate::Replace(self.link(host.as_deref(), UrlForm::Path, path, tail));
+                let public = self.link(host.as_deref(), UrlForm::Path, path, tail);
+                return self.served(link, public, upstream);
             }
         }
         self.unserved(0, path)
@@ -608,7 +673,7 @@ impl Mapper {
     fn url(&mut self, link: &str, form: UrlForm, start: usize) -> LinkFate {
         let ends = |byte: &u8| matches!(byte, b'/' | b'?' | b'#' | b'{' | b'\\');
         let end = link.as_bytes()[start..].iter().position(ends).map_or(link.len(), |end| start + end);
-        let known = self.known(&link[..end]);
+        let known = self.beginning(&link[..end]);
         if self.seen[known].1.is_empty() {
             return LinkFate::Keep;
         }
@@ -624,8 +689,8 @@ impl Mapper {
             }
             let Some(below) = below(path, &address.base) else { continue };
             if let Some((host, path)) = self.public(upstream, below) {
-                self.counts[upstream].0 += 1;
-                return LinkFate::Replace(self.link(host.as_deref(), form, path, tail));
+                let public = self.link(host.as_deref(), form, path, tail);
+                return self.served(link, public, upstream);
             }
         }
         // A host of the client's is no address of the upstream alone: the link may lead here already.
@@ -639,7 +704,11 @@ impl Mapper {
 
 impl LinkMap for Mapper {
     fn map(&mut self, link: &str, _: LinkPlace) -> LinkFate {
-        if link.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        if let Some((public, upstream)) = self.known.get(link) {
+            self.counts[upstream].0 += 1;
+            return LinkFate::Replace(public.to_owned());
+        }
+        if link.bytes().fold(false, |any, byte| any | (byte <= b' ') | (byte == 0x7f)) {
             return LinkFate::Keep;
         }
         if link.starts_with("//") {
@@ -669,4 +738,32 @@ fn cut(link: &str) -> (&str, &str) {
 
 fn below<'p>(path: &'p str, base: &str) -> Option<&'p str> {
     path.strip_prefix(base).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_known_as_it_was_put_or_not_at_all() {
+        let mut known = KnownLinks::default();
+        let public = |number: usize| format!("/shop/items/{number}");
+        let (mut hits, mut seed) = (0, 1_usize);
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = (seed >> 33) % 400;
+            let link = format!("http://in/items/{number}");
+            match known.get(&link) {
+                Some(found) => {
+                    assert_eq!(found, (&*public(number), number % 3));
+                    hits += 1;
+                }
+                None => known.put(&link, &public(number), number % 3),
+            }
+        }
+        assert!(hits > 5_000, "{hits}");
+        let long = "x".repeat(KnownLinks::LONGEST + 1);
+        known.put(&long, "/y", 0);
+        assert_eq!(known.get(&long), None);
+    }
 }

@@ -140,10 +140,10 @@ impl Rewrite {
 
     /// A path of the upstream, below its own, as a path of the endpoint.
     pub(crate) fn public(&self, path: &str, scope: &Scope) -> Option<String> {
+        let taken = self.take(path)?;
         if template::check_path(path).is_err() {
             return None;
         }
-        let taken = self.take(path)?;
         let mut made = String::with_capacity(path.len() + 32);
         for piece in &self.to {
             match piece {
