@@ -8,8 +8,8 @@ use crate::json::{self, SIZE};
 /// Appends a document.
 ///
 /// An object with one field becomes that element. Any other value becomes an element `root`, and the items of a list
-/// become elements `item`. Characters that are not allowed in a name become `_`; characters that are not allowed in
-/// text are left out.
+/// become elements `item`. Characters that are not allowed in a name become `_`, and so does a colon behind a prefix that
+/// no `@xmlns:…` declares; characters that are not allowed in text are left out.
 ///
 /// # Errors
 /// Same as [`json::write`] for numbers and bytes, and an error if the document becomes too large.
@@ -19,9 +19,9 @@ pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
         && let Some(name) = value::as_str(key).filter(|name| !name.starts_with(['@', '#']))
         && value::as_list(inner).is_none()
     {
-        return element(name, inner, out);
+        return element(name, inner, &mut Vec::new(), out);
     }
-    element("root", value, out)
+    element("root", value, &mut Vec::new(), out)
 }
 
 const DECLARATION: &[u8] = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
@@ -37,7 +37,7 @@ pub fn begin(out: &mut Vec<u8>) {
 /// # Errors
 /// Same as [`write()`].
 pub fn item(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
-    element("item", value, out)
+    element("item", value, &mut Vec::new(), out)
 }
 
 /// Appends the end of the list.
@@ -45,11 +45,23 @@ pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</root>");
 }
 
-fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+/// The prefixes of namespaces that are declared where something is written.
+type Prefixes<'v> = Vec<&'v str>;
+
+fn element<'v>(name: &str, value: &'v Value, known: &mut Prefixes<'v>, out: &mut Vec<u8>) -> Result<(), Error> {
     if out.len() > SIZE {
         return Err(Error::new(Kind::Expression, "the value is too large to write"));
     }
-    let name = named(name);
+    let outer = known.len();
+    let keys = value::as_object(value).into_iter().flatten().filter_map(|(key, _)| value::as_str(key));
+    known.extend(keys.filter_map(|key| key.strip_prefix("@xmlns:")));
+    let written = in_namespaces(name, value, known, out);
+    known.truncate(outer);
+    written
+}
+
+fn in_namespaces<'v>(name: &str, value: &'v Value, known: &mut Prefixes<'v>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let name = named(name, known);
     out.push(b'<');
     out.extend_from_slice(name.as_bytes());
     let start = out.len();
@@ -58,7 +70,10 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
             for (key, inner) in fields {
                 if let Some(attribute) = value::as_str(key).and_then(|key| key.strip_prefix('@')) {
                     out.push(b' ');
-                    out.extend_from_slice(named(attribute).as_bytes());
+                    match attribute.strip_prefix("xmlns:").filter(|prefix| !prefix.contains(':')) {
+                        Some(prefix) => out.extend_from_slice(format!("xmlns:{}", named(prefix, known)).as_bytes()),
+                        None => out.extend_from_slice(named(attribute, known).as_bytes()),
+                    }
                     out.extend_from_slice(b"=\"");
                     text(inner, TextPlace::Attribute, out)?;
                     out.push(b'"');
@@ -69,14 +84,14 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
                 match value::as_str(key).unwrap_or_default() {
                     attribute if attribute.starts_with('@') => {}
                     "#text" => text(inner, TextPlace::Content, out)?,
-                    "#content" => content(inner, out)?,
-                    name => several(name, inner, out)?,
+                    "#content" => content(inner, known, out)?,
+                    name => several(name, inner, known, out)?,
                 }
             }
         }
         Shape::List(items) => {
             out.push(b'>');
-            items.iter().try_for_each(|item| element("item", item, out))?;
+            items.iter().try_for_each(|item| element("item", item, known, out))?;
         }
         _ => {
             out.push(b'>');
@@ -94,20 +109,20 @@ fn element(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-fn several(name: &str, value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+fn several<'v>(name: &str, value: &'v Value, known: &mut Prefixes<'v>, out: &mut Vec<u8>) -> Result<(), Error> {
     match value::as_list(value) {
-        Some(items) => items.iter().try_for_each(|item| element(name, item, out)),
-        None => element(name, value, out),
+        Some(items) => items.iter().try_for_each(|item| element(name, item, known, out)),
+        None => element(name, value, known, out),
     }
 }
 
 /// Writes texts and elements in order.
-fn content(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+fn content<'v>(value: &'v Value, known: &mut Prefixes<'v>, out: &mut Vec<u8>) -> Result<(), Error> {
     for part in value::as_list(value).unwrap_or(std::slice::from_ref(value)) {
         match value::as_object(part) {
             Some(fields) => {
                 for (key, inner) in fields {
-                    several(value::as_str(key).unwrap_or_default(), inner, out)?;
+                    several(value::as_str(key).unwrap_or_default(), inner, known, out)?;
                 }
             }
             None => text(part, TextPlace::Content, out)?,
@@ -151,11 +166,15 @@ fn text(value: &Value, place: TextPlace, out: &mut Vec<u8>) -> Result<(), Error>
     Ok(())
 }
 
-/// The name itself, or the nearest valid XML name.
-fn named(name: &str) -> String {
+/// The name itself, or the nearest valid XML name whose prefix is known.
+fn named(name: &str, known: &[&str]) -> String {
     let mut out: String = name.chars().map(|c| if name::goes_on(c) { c } else { '_' }).collect();
     if !out.starts_with(name::begins) {
         out.insert(0, '_');
+    }
+    let prefixed = |(prefix, _): (Option<&str>, &str)| prefix.is_none_or(|it| it == "xml" || known.contains(&it));
+    if out.contains(':') && !name::split(&out).is_some_and(prefixed) {
+        out = out.replace(':', "_");
     }
     out
 }
@@ -168,6 +187,23 @@ mod tests {
         let mut out = Vec::new();
         write(&json::read(&json.to_owned().into()).expect("JSON"), &mut out).expect("written");
         String::from_utf8(out).expect("UTF-8").split_once('\n').expect("declared").1.to_owned()
+    }
+
+    #[test]
+    fn a_name_has_no_prefix_that_nothing_declares() {
+        for (json, xml) in [
+            (r#"{"x:y":1}"#, "<x_y>1</x_y>"),
+            (r#"{"a":{"@x:k":1,"@xml:lang":"de","x:y":2}}"#, "<a x_k=\"1\" xml:lang=\"de\"><x_y>2</x_y></a>"),
+            (
+                r#"{"a":{"b":{"@xmlns:x":"u","x:y":[1,{"@x:k":2}]},"x:y":3}}"#,
+                "<a><b xmlns:x=\"u\"><x:y>1</x:y><x:y x:k=\"2\"/></b><x_y>3</x_y></a>",
+            ),
+            (r#"{"x:a":{"@xmlns:x":"u"}}"#, "<x:a xmlns:x=\"u\"/>"),
+            (r#"{"a:b:c":{"@xmlns:a":"u"},":":1}"#, "<root><a_b_c xmlns:a=\"u\"/><_>1</_></root>"),
+            (r#"{"xmlns:a":{"@xmlns:xmlns":"u"}}"#, "<xmlns:a xmlns:xmlns=\"u\"/>"),
+        ] {
+            assert_eq!(written(json), xml);
+        }
     }
 
     #[test]
