@@ -161,7 +161,8 @@ impl Layer for Written {
         response.extensions_mut().insert(NoMinimumRate);
         let body = std::mem::replace(response.body_mut(), Body::empty());
         if let Ok(body) = body.into_pulled() {
-            *response.body_mut() = Body::Pulled(Box::pin(Framed { body: Some(body), status, text }));
+            let messages = Messages::default();
+            *response.body_mut() = Body::Pulled(Box::pin(Framed { body: Some(body), messages, status, text }));
         }
         Passage::Done
     }
@@ -234,10 +235,53 @@ impl http_body::Body for Decoded {
     }
 }
 
+/// The messages of an answer, as far as they have come: a flag, a length, and so many bytes each.
+#[derive(Default)]
+struct Messages {
+    /// The flag and the length, until both are known.
+    head: Vec<u8>,
+    /// The rest of a message.
+    left: usize,
+}
+
+impl Messages {
+    /// How many of these bytes are of messages. The byte behind them is the flag of a frame that no message has: a browser would take
+    /// it for the end of the call.
+    fn take(&mut self, data: &[u8]) -> usize {
+        let mut at = 0;
+        while at < data.len() {
+            let rest = &data[at..];
+            if self.left > 0 {
+                let taken = rest.len().min(self.left);
+                (self.left, at) = (self.left - taken, at + taken);
+                continue;
+            }
+            if self.head.is_empty() && rest[0] & TRAILERS != 0 {
+                break;
+            }
+            self.head.push(rest[0]);
+            at += 1;
+            if let [_, length @ ..] = &*self.head
+                && let Ok(length) = <[u8; 4]>::try_from(length)
+            {
+                self.left = u32::from_be_bytes(length) as usize;
+                self.head.clear();
+            }
+        }
+        at
+    }
+
+    /// Whether the last one has come to its end.
+    fn are_whole(&self) -> bool {
+        self.left == 0 && self.head.is_empty()
+    }
+}
+
 /// The body of an answer: the messages as they come, then the trailers as a frame.
 struct Framed {
     /// `None` after the last frame.
     body: Option<Pulled>,
+    messages: Messages,
     /// The status, if the head has it.
     status: HeaderMap,
     text: bool,
@@ -276,18 +320,93 @@ impl http_body::Body for Framed {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let frame = match ready!(body.as_mut().poll_frame(cx)) {
-            None => self.end(HeaderMap::new()),
-            Some(Err(error)) => self.end(grpc::trailers(error.status(), error.detail())),
+        let (trailers, fault) = match ready!(body.as_mut().poll_frame(cx)) {
+            None => (HeaderMap::new(), None),
+            Some(Err(error)) => (grpc::trailers(error.status(), error.detail()), Some(error)),
             Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => self.data(data),
-                Err(frame) => self.end(frame.into_trailers().unwrap_or_default()),
+                Ok(mut data) => {
+                    let taken = self.messages.take(&data);
+                    if taken == data.len() {
+                        return Poll::Ready(Some(Ok(self.data(data))));
+                    }
+                    data.truncate(taken);
+                    let fault = "a message of the upstream has the flag of trailers";
+                    let last = self.end(grpc::trailers(StatusCode::BAD_GATEWAY, fault));
+                    let last = last.into_data().unwrap_or_default();
+                    // Text is encoded in parts, so both can stand side by side.
+                    let first = self.data(data).into_data().unwrap_or_default();
+                    return Poll::Ready(Some(Ok(Frame::data([first, last].concat().into()))));
+                }
+                Err(frame) => (frame.into_trailers().unwrap_or_default(), None),
             },
         };
-        Poll::Ready(Some(Ok(frame)))
+        if !self.messages.are_whole() {
+            // Its client would take the trailers for the rest of the message.
+            self.body = None;
+            let cut = || Error::new(Kind::Cut, "the upstream ended the call within a message");
+            return Poll::Ready(Some(Err(fault.unwrap_or_else(cut))));
+        }
+        Poll::Ready(Some(Ok(self.end(trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
         self.body.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http_body::Body as _;
+
+    use super::*;
+
+    /// The bytes that a client of gRPC-Web gets of these parts of an answer, and whether it ends well.
+    async fn framed(parts: &[&[u8]]) -> (Vec<u8>, bool) {
+        let parts: Vec<_> = parts.iter().map(|part| Ok(Frame::data(Bytes::copy_from_slice(part)))).collect();
+        let body: Pulled = Box::pin(http_body_util::StreamBody::new(futures_util::stream::iter(parts)));
+        let mut status = HeaderMap::new();
+        status.insert("grpc-status", HeaderValue::from_static("0"));
+        let mut framed = Framed { body: Some(body), messages: Messages::default(), status, text: false };
+        let mut all = Vec::new();
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut framed).poll_frame(cx)).await {
+            match frame {
+                Ok(frame) => all.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Err(_) => return (all, false),
+            }
+        }
+        (all, true)
+    }
+
+    const MESSAGES: &[u8] = b"\0\0\0\0\x03abc\x01\0\0\0\0\0\0\0\0\x01\0\x80";
+
+    #[tokio::test]
+    async fn messages_pass_however_they_are_cut_and_trailers_follow() {
+        let whole = &MESSAGES[..MESSAGES.len() - 1];
+        for size in 1..=whole.len() {
+            let (all, well) = framed(&whole.chunks(size).collect::<Vec<_>>()).await;
+            let end = &all[whole.len()..];
+            assert!(well && all.starts_with(whole) && end == b"\x80\0\0\0\x10grpc-status: 0\r\n", "{size}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_message_of_an_upstream_becomes_trailers() {
+        for size in 1..=MESSAGES.len() {
+            let mut bad = MESSAGES.to_vec();
+            bad.extend_from_slice(b"\0\0\0\x0fgrpc-status: 7\r\n");
+            let (all, well) = framed(&bad.chunks(size).collect::<Vec<_>>()).await;
+            let end = String::from_utf8_lossy(&all[MESSAGES.len() - 1..]).into_owned();
+            assert!(well && end.contains("the flag of trailers") && !end.contains("status: 7"), "{size}: {end}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_cut_off_is_no_end_of_a_call() {
+        for end in [3, 6, 10] {
+            let (all, well) = framed(&[&MESSAGES[..end]]).await;
+            assert!(!well && all == MESSAGES[..end], "{end}");
+        }
     }
 }
