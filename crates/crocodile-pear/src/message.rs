@@ -2,7 +2,6 @@
 //!
 //! - `answer`: a head, a body, and what is known beside them. `body`: bytes, JSON or a stream. `names`: what later
 //!   expressions may use.
-//! - `room`: the bytes of bodies that the items of a request hold at the same time.
 //! - `side_channel`: what a proxied request has beside its body: interim answers, upgrades, trailers.
 //! - `xml_lists`: the elements of XML that are lists also with one item.
 //!
@@ -13,6 +12,5 @@
 pub mod answer;
 pub mod body;
 pub mod names;
-pub mod room;
 pub mod side_channel;
 pub mod xml_lists;

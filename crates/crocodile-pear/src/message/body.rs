@@ -1,5 +1,6 @@
 //! The body of an answer: bytes in memory, bytes that still have to arrive, or a value.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +8,6 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
 
-use super::room::Place;
 use super::side_channel::Tunnel;
 use crate::error::{Error, Kind};
 use crate::json::value::Value;
@@ -96,6 +96,22 @@ impl Body {
 /// Bytes of a body that are read before other requests on this core get their turn: about a quarter of a millisecond.
 const TURN: usize = 256 << 10;
 
+thread_local! {
+    /// The bytes of bodies that were read whole on this thread, without those of one chunk.
+    static READ_WHOLE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The bytes of bodies that were read whole on this thread, so far.
+pub fn read_whole() -> u64 {
+    READ_WHOLE.get()
+}
+
+/// Counts the bytes of a body beyond those that are counted.
+fn count(counted: usize, bytes: usize) -> usize {
+    READ_WHOLE.set(READ_WHOLE.get().wrapping_add(bytes.saturating_sub(counted) as u64));
+    counted.max(bytes)
+}
+
 /// The bytes that are read at the cost of one unit of work.
 const BYTES: u64 = 40;
 
@@ -106,10 +122,10 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
     }
     let Some(first) = data(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let Some(second) = data(&mut body).await.transpose()? else { return bounded(first, bound) };
-    let (mut whole, mut place) = (BytesMut::from(first), Place::here());
+    let mut whole = BytesMut::from(first);
     let known = usize::try_from(body.size_hint().lower()).unwrap_or(0).saturating_add(second.len());
     whole.reserve(known.min(bound.saturating_sub(whole.len())));
-    place.grow_to(whole.capacity());
+    let mut counted = count(0, whole.capacity());
     whole.extend_from_slice(&second);
     // The chunks so far, so that a large body of unknown length is not copied while it grows.
     let (mut before, mut length, mut turn) = (Vec::new(), whole.len(), TURN);
@@ -119,7 +135,7 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
         }
         whole.extend_from_slice(&chunk);
         length += chunk.len();
-        place.grow_to(length);
+        counted = count(counted, length);
         offload::spend(chunk.len() as u64 / BYTES);
         // A nearby upstream sends faster than this reads, so the loop would never yield.
         if length > turn {
@@ -133,10 +149,10 @@ async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
         }
     }
     if before.is_empty() {
-        return bounded(whole.freeze(), bound).map(|whole| place.keep(whole));
+        return bounded(whole.freeze(), bound);
     }
     before.push(whole);
-    join(before, length).await.map(|whole| place.keep(whole))
+    join(before, length).await
 }
 
 async fn join(parts: Vec<BytesMut>, length: usize) -> Result<Bytes, Error> {

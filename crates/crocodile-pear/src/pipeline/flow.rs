@@ -17,7 +17,7 @@ use crate::error::Error;
 
 use crate::message::answer::Answer;
 
-pub use self::gate::{Gate, Gated};
+pub use self::gate::{Gate, Gated, HeldBodies};
 pub use self::interleave::{Interleave, Order, interleave};
 pub use self::turns::{ReadBytes, turns};
 

@@ -1,14 +1,19 @@
-//! Items that wait while those before them fill the room of their bodies.
+//! Items that wait while those before them hold many bodies.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-use crate::message::room::Room;
+use crate::message::body;
+
+/// The bytes of bodies that the items of one step hold. Beyond that, only the oldest of them goes on.
+const MOST: u64 = 64 << 20;
 
 /// How long an item waits for the one before it. A call that waits for a place at its upstream may wait for that of an item behind it,
 /// so nobody waits for ever.
@@ -16,54 +21,111 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The items of one step, in the order in which they began.
 #[derive(Clone, Default)]
-pub struct Gate {
-    room: Arc<Room>,
-    line: Arc<Mutex<Line>>,
+pub struct Gate(Arc<Room>);
+
+#[derive(Default)]
+struct Room {
+    /// The bytes of their bodies.
+    held: AtomicU64,
+    line: Mutex<Line>,
 }
 
-/// The items from the oldest one that has not ended.
 #[derive(Default)]
 struct Line {
+    next: u64,
+    /// The oldest item that has not ended.
     oldest: u64,
-    ended: VecDeque<bool>,
+    /// The others that have ended.
+    ended: BinaryHeap<Reverse<u64>>,
+    waiting: Vec<Waker>,
 }
 
 impl Gate {
+    /// An item behind those that have begun.
+    pub fn pass<F: Future + Unpin>(&self, item: F) -> Gated<F> {
+        let mut line = self.0.line();
+        let number = line.next;
+        line.next += 1;
+        drop(line);
+        Gated { item, room: self.0.clone(), number, held: 0, waits: None }
+    }
+}
+
+impl Room {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An item behind those that have begun.
-    pub fn pass<F: Future + Unpin>(&self, item: F) -> Gated<F> {
+    fn is_full(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > MOST
+    }
+
+    fn take(&self, bytes: u64) {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn give(&self, bytes: u64) {
+        if self.held.fetch_sub(bytes, Ordering::Relaxed) > MOST {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let waiting = std::mem::take(&mut self.line().waiting);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many items before this one have not ended.
+    fn rank(&self, number: u64) -> u64 {
+        let line = self.line();
+        let ended = line.ended.iter().filter(|Reverse(ended)| *ended < number).count();
+        number - line.oldest - ended as u64
+    }
+
+    fn end(&self, number: u64) {
         let mut line = self.line();
-        let number = line.oldest + line.ended.len() as u64;
-        line.ended.push_back(false);
+        if number != line.oldest {
+            line.ended.push(Reverse(number));
+            return;
+        }
+        line.oldest += 1;
+        while line.ended.peek() == Some(&Reverse(line.oldest)) {
+            line.ended.pop();
+            line.oldest += 1;
+        }
+        let wakes = !line.waiting.is_empty();
         drop(line);
-        Gated { item, gate: self.clone(), number, waits: None }
+        if wakes {
+            self.wake();
+        }
     }
 }
 
-/// An item that waits where the room is full and it is not the oldest.
+/// An item that waits where many bodies are held and it is not the oldest.
 pub struct Gated<F> {
     item: F,
-    gate: Gate,
+    room: Arc<Room>,
     number: u64,
+    /// The bytes of bodies that it has read.
+    held: u64,
     waits: Option<Pin<Box<Sleep>>>,
 }
 
-impl<F> Gated<F> {
-    /// How many items before it have not ended.
-    fn rank(&self) -> usize {
-        let line = self.gate.line();
-        let before = usize::try_from(self.number - line.oldest).unwrap_or(usize::MAX);
-        line.ended.iter().take(before).filter(|ended| !**ended).count()
-    }
+/// The bodies of an item that has ended, until its output has been used.
+#[derive(Default)]
+pub struct HeldBodies(Option<(Arc<Room>, u64)>);
 
-    fn must_wait(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.gate.room.is_full() {
-            return false;
+impl Drop for HeldBodies {
+    fn drop(&mut self) {
+        if let Some((room, bytes)) = self.0.take() {
+            room.give(bytes);
         }
-        let rank = self.rank();
+    }
+}
+
+impl<F> Gated<F> {
+    fn must_wait(&mut self, cx: &mut Context<'_>) -> bool {
+        let rank = self.room.rank(self.number);
         if rank == 0 {
             return false;
         }
@@ -72,71 +134,75 @@ impl<F> Gated<F> {
         if waits.as_mut().poll(cx).is_ready() {
             return false;
         }
-        self.gate.room.wait(cx.waker());
-        // The room may have become free in between.
-        self.gate.room.is_full()
+        self.room.line().waiting.push(cx.waker().clone());
+        // There may be room again, or it may have become the oldest.
+        self.room.is_full() && self.room.rank(self.number) > 0
     }
 }
 
 impl<F: Future + Unpin> Future for Gated<F> {
-    type Output = F::Output;
+    type Output = (F::Output, HeldBodies);
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        if self.must_wait(cx) {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.room.is_full() && self.must_wait(cx) {
             return Poll::Pending;
         }
-        let Gated { item, gate, .. } = &mut *self;
-        gate.room.within(|| Pin::new(item).poll(cx))
+        let before = body::read_whole();
+        let polled = Pin::new(&mut self.item).poll(cx);
+        let read = body::read_whole().wrapping_sub(before);
+        if read > 0 {
+            self.held += read;
+            self.room.take(read);
+        }
+        polled.map(|output| {
+            let held = std::mem::take(&mut self.held);
+            (output, HeldBodies((held > 0).then(|| (self.room.clone(), held))))
+        })
     }
 }
 
 impl<F> Drop for Gated<F> {
     fn drop(&mut self) {
-        let mut line = self.gate.line();
-        let at = usize::try_from(self.number - line.oldest).unwrap_or(usize::MAX);
-        if let Some(ended) = line.ended.get_mut(at) {
-            *ended = true;
+        if self.held > 0 {
+            self.room.give(self.held);
         }
-        let before = line.oldest;
-        while line.ended.front() == Some(&true) {
-            line.ended.pop_front();
-            line.oldest += 1;
-        }
-        let moved = line.oldest > before;
-        drop(line);
-        if moved && self.gate.room.is_full() {
-            self.gate.room.wake();
-        }
+        self.room.end(self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
     use futures_util::stream::{FuturesOrdered, StreamExt};
+    use http_body_util::StreamBody;
     use tokio::time::Instant;
 
     use super::*;
-    use crate::message::room::Place;
+    use crate::message::body::Body;
 
-    /// Items that each hold 20 MiB until their output is dropped; the first of them waits for so long.
-    fn items(
-        count: usize,
-        first: Duration,
-        gate: &Gate,
-    ) -> FuturesOrdered<Gated<futures_util::future::BoxFuture<'static, (usize, Place)>>> {
+    /// A body of 20 MiB, in chunks.
+    async fn read() -> usize {
+        let chunk = bytes::Bytes::from(vec![b'x'; 1 << 20]);
+        let chunks = futures_util::stream::iter((0..20).map(move |_| Ok(http_body::Frame::data(chunk.clone()))));
+        let body = Body::Pulled(Box::pin(StreamBody::new(chunks)));
+        body.collect(32 << 20).await.expect("whole").len()
+    }
+
+    /// Items that each read a body, and keep it until their output is used; the first of them then waits for so long.
+    fn items(count: usize, first: Duration, gate: &Gate) -> FuturesOrdered<Gated<BoxFuture<'static, usize>>> {
         let item = |number| async move {
-            let place = Place::of(20 << 20);
+            assert_eq!(read().await, 20 << 20);
             if number == 0 {
                 sleep(first).await;
             }
-            (number, place)
+            number
         };
         (0..count).map(|number| gate.pass(item(number).boxed())).collect()
     }
 
-    fn held(gate: &Gate) -> u64 {
-        gate.line().ended.iter().filter(|ended| **ended).count() as u64
+    fn ended(gate: &Gate) -> usize {
+        gate.0.line().ended.len()
     }
 
     #[tokio::test(start_paused = true)]
@@ -144,13 +210,16 @@ mod tests {
         let gate = Gate::default();
         let mut items = items(100, Duration::from_secs(3_600), &gate);
         let began = Instant::now();
-        assert!(items.next().now_or_never().is_none());
-        assert_eq!(held(&gate), 3, "with the first one 80 MiB");
+        let mut after = async |seconds| tokio::time::timeout(Duration::from_secs(seconds), items.next()).await.is_err();
+        assert!(after(1).await);
+        let held = || gate.0.held.load(Ordering::Relaxed) >> 20;
+        assert!((65..=85).contains(&held()), "with the first one's: {}", held());
+        assert_eq!(ended(&gate), 0);
         // Nobody waits for ever: one more each five seconds.
-        assert!(tokio::time::timeout(Duration::from_secs(11), items.next()).await.is_err());
-        assert_eq!((held(&gate), began.elapsed().as_secs()), (5, 11));
-        assert!(tokio::time::timeout(Duration::from_secs(10), items.next()).await.is_err());
-        assert_eq!(held(&gate), 7);
+        assert!(after(10).await);
+        assert_eq!((ended(&gate), began.elapsed().as_secs()), (2, 11));
+        assert!(after(10).await);
+        assert!((ended(&gate), held() <= 85 + 4 * 20) == (4, true), "{}", held());
     }
 
     #[tokio::test(start_paused = true)]
@@ -159,25 +228,31 @@ mod tests {
         let mut items = items(100, Duration::from_secs(1), &gate);
         let began = Instant::now();
         let mut numbers = Vec::new();
-        while let Some((number, _place)) = items.next().await {
+        while let Some((number, _held)) = items.next().await {
             numbers.push(number);
         }
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
         assert_eq!(began.elapsed().as_secs(), 1);
-        assert!(!gate.room.is_full() && gate.line().ended.is_empty());
+        assert!(gate.0.held.load(Ordering::Relaxed) == 0 && gate.0.line().ended.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_is_given_up_lets_the_next_one_go_on() {
         let gate = Gate::default();
-        let mut first = gate.pass(Box::pin(async {
-            Place::of(65 << 20);
-            std::future::pending::<()>().await;
-        }));
-        let _place = gate.room.within(|| Place::of(65 << 20));
-        let mut second = gate.pass(Box::pin(async {}));
+        let mut first = gate.pass(std::future::pending::<()>().boxed());
+        let mut last: Vec<_> = (0..4).map(|_| gate.pass(read().boxed())).collect();
+        let mut second = gate.pass(async {}.boxed());
+        let mut outputs = Vec::new();
+        for item in &mut last {
+            outputs.push(item.await);
+        }
         assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+        drop(last);
+        assert!((&mut second).now_or_never().is_none());
         drop(first);
         tokio::time::timeout(Duration::from_millis(1), second).await.expect("it is the oldest now");
+        assert!(gate.0.is_full());
+        drop(outputs);
+        assert!(!gate.0.is_full());
     }
 }

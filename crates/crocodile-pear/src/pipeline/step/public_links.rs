@@ -439,7 +439,7 @@ impl http_body::Body for Mapped {
 #[derive(Default)]
 struct KnownLinks {
     hash: hashbrown::DefaultHashBuilder,
-    /// None until a body has some links.
+    /// The links, each at its place. Empty until a body has some.
     places: Box<[KnownLink]>,
     asked: usize,
 }

@@ -20,9 +20,8 @@ use crate::jq;
 use crate::json;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
-use crate::message::room::Place;
 use crate::offload::{self, Work};
-use crate::pipeline::flow::{Awaited, Flow, Gate, Gated, Order, Outcome, Producer, Taken};
+use crate::pipeline::flow::{Awaited, Flow, Gate, Gated, HeldBodies, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::{failure, refuse};
 use crate::pipeline::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
 use crate::request::context::Scope;
@@ -163,8 +162,8 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     let (failure, whole) = loop {
         match items.next().await {
             None => break (failed.map(|(_, error)| error), true),
-            Some(OutputItem { failure: Some(error), .. }) if spec.on_error.ends_all() => return Some(Err(error)),
-            Some(item) => {
+            Some((OutputItem { failure: Some(error), .. }, _)) if spec.on_error.ends_all() => return Some(Err(error)),
+            Some((item, _held)) => {
                 let good = !strict && item.text.is_some() && item.failure.is_none();
                 failed = first(failed, item.id, item.failure.as_ref());
                 size += item.text.as_ref().map_or(0, Vec::len);
@@ -241,7 +240,7 @@ fn take(producer: Producer, spec: &Arc<Concatenate>, gate: &Gate) -> Taken<Gated
     let id = producer.id;
     match producer.outcome {
         Awaited::Here(outcome) => match item_here(id, outcome, spec) {
-            ControlFlow::Break(item) => Taken::Here(item),
+            ControlFlow::Break(item) => Taken::Here((item, HeldBodies::default())),
             ControlFlow::Continue(outcome) => Taken::Later(gate.pass(Box::pin(item(id, outcome, spec.clone())))),
         },
         Awaited::Later(outcome) => Taken::Later(gate.pass(Box::pin(item_later(id, outcome, spec.clone())))),
@@ -269,7 +268,7 @@ fn item_here(id: u32, outcome: Outcome, spec: &Concatenate) -> ControlFlow<Outpu
     let mut text = Vec::with_capacity(length.min(SIZE) + 1);
     text.extend_from_slice(spec.opening());
     match format::splice_here(&answer, spec.max_body.bytes(), spec.lines(), &mut text) {
-        Some(Ok(())) => ControlFlow::Break(OutputItem::of(id, spec.close(text), None)),
+        Some(Ok(())) => ControlFlow::Break(OutputItem { id, text: Some(spec.close(text)), failure: None }),
         Some(Err(_)) | None => ControlFlow::Continue(Some(Ok(answer))),
     }
 }
@@ -281,26 +280,13 @@ struct OutputItem {
     text: Option<Vec<u8>>,
     /// Why it failed, if it did.
     failure: Option<Error>,
-    /// The place of the text while it waits for the items before it.
-    _place: Place,
-}
-
-impl OutputItem {
-    fn of(id: u32, text: Vec<u8>, failure: Option<Error>) -> Self {
-        let place = Place::of(text.len());
-        OutputItem { id, text: Some(text), failure, _place: place }
-    }
-
-    fn without_text(id: u32, failure: Option<Error>) -> Self {
-        OutputItem { id, text: None, failure, _place: Place::default() }
-    }
 }
 
 /// Reads one answer to its end.
 async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> OutputItem {
     let mut text = spec.opening().to_vec();
     let (written, mut failure) = match outcome {
-        None => return OutputItem::without_text(id, None),
+        None => return OutputItem { id, text: None, failure: None },
         Some(Ok(answer)) if answer.is_usable() => (write(answer, &spec, &mut text).await, None),
         // It says itself what it is.
         Some(Ok(answer)) if spec.on_error == OnError::Keep && !spec.body_only => {
@@ -320,17 +306,17 @@ async fn item(id: u32, outcome: Outcome, spec: Arc<Concatenate>) -> OutputItem {
         text.truncate(spec.opening().len());
         match spec.on_error {
             OnError::Null if !error.ends_list() => text.extend_from_slice(b"null"),
-            OnError::Skip if !error.ends_list() => return OutputItem::without_text(id, Some(error)),
-            OnError::Fail | OnError::Strict => return OutputItem::without_text(id, Some(error)),
+            OnError::Skip if !error.ends_list() => return OutputItem { id, text: None, failure: Some(error) },
+            OnError::Fail | OnError::Strict => return OutputItem { id, text: None, failure: Some(error) },
             OnError::Keep | OnError::Skip | OnError::Null => problem(&error, &spec, &mut text),
         }
-        return OutputItem::of(id, spec.close(text), Some(error));
+        return OutputItem { id, text: Some(spec.close(text)), failure: Some(error) };
     }
     match close(spec, text).await {
-        Ok(text) => OutputItem::of(id, text, failure),
+        Ok(text) => OutputItem { id, text: Some(text), failure },
         Err(error) => {
             failure.get_or_insert(error);
-            OutputItem::without_text(id, failure)
+            OutputItem { id, text: None, failure }
         }
     }
 }
@@ -425,7 +411,7 @@ impl<S> Concatenation<S> {
     }
 }
 
-impl<S: Stream<Item = OutputItem> + Unpin> http_body::Body for Concatenation<S> {
+impl<S: Stream<Item = (OutputItem, HeldBodies)> + Unpin> http_body::Body for Concatenation<S> {
     type Data = Bytes;
     type Error = Error;
 
@@ -440,11 +426,11 @@ impl<S: Stream<Item = OutputItem> + Unpin> http_body::Body for Concatenation<S> 
         loop {
             match ready!(this.items.poll_next_unpin(cx)) {
                 None => return Poll::Ready(this.close().map(Ok)),
-                Some(OutputItem { failure: Some(error), .. }) if this.spec.on_error.ends_all() => {
+                Some((OutputItem { failure: Some(error), .. }, _)) if this.spec.on_error.ends_all() => {
                     return Poll::Ready(Some(Err(error)));
                 }
-                Some(OutputItem { text: Some(text), .. }) => return Poll::Ready(Some(Ok(this.chunk(text)))),
-                Some(OutputItem { text: None, .. }) => {}
+                Some((OutputItem { text: Some(text), .. }, _)) => return Poll::Ready(Some(Ok(this.chunk(text)))),
+                Some((OutputItem { text: None, .. }, _)) => {}
             }
         }
     }

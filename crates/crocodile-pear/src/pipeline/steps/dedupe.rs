@@ -17,7 +17,6 @@ use crate::json;
 use crate::json::value::{self, Shape};
 use crate::message::answer::Answer;
 use crate::message::names::Names;
-use crate::message::room::Place;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Gate, Order, Outcome, Producer};
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
@@ -117,15 +116,9 @@ fn in_order(kept: Arc<ReadyDedupe>, flow: Flow, scope: Arc<Scope>, seen: Arc<See
     let (at_once, limit, gate) = (flow.at_once(), kept.limit, Gate::default());
     let take = move |producer: Producer| {
         let (kept, scope, id) = (kept.clone(), scope.clone(), producer.id);
-        gate.pass(Box::pin(async move {
-            let item = kept.read(producer.outcome.await, &scope).await;
-            let answer = item.as_ref().and_then(|item| item.as_ref().ok()).map(|(_, answer)| answer);
-            let length = answer.and_then(|answer| answer.body.length()).unwrap_or(0);
-            // While it waits for the items before it.
-            (id, item, Place::of(usize::try_from(length).unwrap_or(usize::MAX)))
-        }))
+        gate.pass(Box::pin(async move { (id, kept.read(producer.outcome.await, &scope).await) }))
     };
-    let items = flow.drive(Order::Request, take).filter_map(move |(id, item, _place)| {
+    let items = flow.drive(Order::Request, take).filter_map(move |((id, item), _held)| {
         let outcome = seen.admit(item, limit);
         ready(outcome.map(|outcome| Producer::here(id, Some(outcome))))
     });
