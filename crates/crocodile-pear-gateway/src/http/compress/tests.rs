@@ -238,7 +238,7 @@ async fn what_other_threads_compress_arrives_in_parts_and_ends_as_it_does_here()
 
 #[tokio::test]
 async fn no_core_compresses_at_a_slow_level() {
-    let mut body = Coded::slow(Script::of([data(&vec![b'a'; 4 * SLICE])]), brotli_of_level(11));
+    let mut body = Coded::slow(Script::of([data(b"first"), Act::Wait, data(b"second")]), brotli_of_level(11));
     let (mut polls, mut made) = (0, 0);
     poll_fn(|cx| {
         polls += 1;
