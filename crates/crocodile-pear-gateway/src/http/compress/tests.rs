@@ -217,10 +217,10 @@ async fn every_level_can_be_read() {
 #[tokio::test]
 async fn what_other_threads_compress_arrives_in_parts_and_ends_as_it_does_here() {
     let mut dice = Dice(11);
-    let large: Vec<u8> = std::iter::repeat_with(|| dice.body()).take(3_000).flatten().collect();
+    let large: Vec<u8> = std::iter::repeat_with(|| dice.body()).take(1_200).flatten().collect();
     for coding in Coding::ALL {
-        let slow = || Encoder::new(coding, &Levels { gzip: 9, br: 9, zstd: 19 }).expect("memory");
-        let parts: Vec<Act> = large.chunks(700 << 10).map(data).collect();
+        let slow = || Encoder::new(coding, &levels()).expect("memory");
+        let parts: Vec<Act> = large.chunks(300 << 10).map(data).collect();
         assert!(parts.len() > 2, "{}", large.len());
         let (coded, ..) = drain(Box::pin(Coded::slow(Script::of(parts), slow()))).await;
         assert!(read(coding, &coded) == (large.clone(), true), "{coding:?}");
