@@ -1,5 +1,8 @@
 //! Writes a value as XML, with the same mapping as reading.
 
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
 use super::name;
 use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
@@ -19,9 +22,9 @@ pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
         && let Some(name) = value::as_str(key).filter(|name| !name.starts_with(['@', '#']))
         && value::as_list(inner).is_none()
     {
-        return element(name, inner, &mut Vec::new(), out);
+        return element(name, inner, &mut Prefixes::new(), out);
     }
-    element("root", value, &mut Vec::new(), out)
+    element("root", value, &mut Prefixes::new(), out)
 }
 
 const DECLARATION: &[u8] = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
@@ -37,7 +40,7 @@ pub fn begin(out: &mut Vec<u8>) {
 /// # Errors
 /// Same as [`write()`].
 pub fn item(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
-    element("item", value, &mut Vec::new(), out)
+    element("item", value, &mut Prefixes::new(), out)
 }
 
 /// Appends the end of the list.
@@ -45,18 +48,27 @@ pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</root>");
 }
 
-/// The prefixes of namespaces that are declared where something is written.
-type Prefixes<'v> = Vec<&'v str>;
+/// The namespace prefixes in scope, each with the number of open elements that declare it.
+type Prefixes<'v> = HashMap<&'v str, usize>;
 
 fn element<'v>(name: &str, value: &'v Value, known: &mut Prefixes<'v>, out: &mut Vec<u8>) -> Result<(), Error> {
     if out.len() > SIZE {
         return Err(Error::new(Kind::Expression, "the value is too large to write"));
     }
-    let outer = known.len();
-    let keys = value::as_object(value).into_iter().flatten().filter_map(|(key, _)| value::as_str(key));
-    known.extend(keys.filter_map(|key| key.strip_prefix("@xmlns:")));
+    let keys = || value::as_object(value).into_iter().flatten().filter_map(|(key, _)| value::as_str(key));
+    let declared = || keys().filter_map(|key| key.strip_prefix("@xmlns:"));
+    declared().for_each(|prefix| *known.entry(prefix).or_default() += 1);
     let written = in_namespaces(name, value, known, out);
-    known.truncate(outer);
+    if !known.is_empty() {
+        for prefix in declared() {
+            if let Entry::Occupied(mut open) = known.entry(prefix) {
+                *open.get_mut() -= 1;
+                if *open.get() == 0 {
+                    open.remove();
+                }
+            }
+        }
+    }
     written
 }
 
@@ -167,12 +179,12 @@ fn text(value: &Value, place: TextPlace, out: &mut Vec<u8>) -> Result<(), Error>
 }
 
 /// The name itself, or the nearest valid XML name whose prefix is known.
-fn named(name: &str, known: &[&str]) -> String {
+fn named(name: &str, known: &Prefixes<'_>) -> String {
     let mut out: String = name.chars().map(|c| if name::goes_on(c) { c } else { '_' }).collect();
     if !out.starts_with(name::begins) {
         out.insert(0, '_');
     }
-    let prefixed = |(prefix, _): (Option<&str>, &str)| prefix.is_none_or(|it| it == "xml" || known.contains(&it));
+    let prefixed = |(prefix, _): (Option<&str>, &str)| prefix.is_none_or(|it| it == "xml" || known.contains_key(it));
     if out.contains(':') && !name::split(&out).is_some_and(prefixed) {
         out = out.replace(':', "_");
     }
