@@ -20,7 +20,9 @@ use tokio::sync::oneshot;
 use crate::error::{Error, Kind};
 pub use memory::taken;
 use meter::is_spent;
-pub use meter::{Made, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spend, spent, turn};
+pub use meter::{
+    Made, TURN_UNITS, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spend, spent, turn,
+};
 use pool::{Done, Order, Task};
 pub use pool::{Settings, configure, waiting, waits};
 
@@ -47,16 +49,9 @@ where
     T: Send + 'static,
     J: Fn() -> Result<T, Error> + Send + 'static,
 {
-    if weight > SMALL {
-        return Either::Right(Box::pin(lend(weight, weight >= LARGE, job)));
-    }
-    if is_spent() {
-        return Either::Right(Box::pin(in_turn(weight, job)));
-    }
-    match meter::attempt(&job) {
-        Some(done) => Either::Left(ready(done)),
-        // Work that was started here without success is long, however little it reads.
-        None => Either::Right(Box::pin(lend(weight, true, job))),
+    match begin(weight, &job) {
+        Ok(done) => Either::Left(ready(done)),
+        Err(later) => later.go_on(weight, job),
     }
 }
 
@@ -69,21 +64,45 @@ where
     T: Send + 'static,
     J: Fn() -> Result<T, Error> + Send + 'static,
 {
-    if weight > SMALL {
-        return Either::Right(Box::pin(lend(weight, weight >= LARGE, lent())));
-    }
-    if is_spent() {
-        return Either::Right(Box::pin(in_turn(weight, lent())));
-    }
-    match meter::attempt(&here) {
-        Some(done) => Either::Left(ready(done)),
-        None => Either::Right(Box::pin(lend(weight, true, lent()))),
+    match begin(weight, &here) {
+        Ok(done) => Either::Left(ready(done)),
+        Err(later) => later.go_on(weight, lent()),
     }
 }
 
 /// Does some work here, if it is small and the core has done little in its turn.
 pub fn attempt<T>(weight: usize, job: impl Fn() -> T) -> Option<T> {
-    if weight <= SMALL && !is_spent() { meter::attempt(&job) } else { None }
+    begin(weight, &job).ok()
+}
+
+/// Where work goes on that is not done at once.
+enum Later {
+    NextTurn,
+    Helper { large: bool },
+}
+
+fn begin<T>(weight: usize, job: &impl Fn() -> T) -> Result<T, Later> {
+    if weight > SMALL {
+        return Err(Later::Helper { large: weight >= LARGE });
+    }
+    if is_spent() {
+        return Err(Later::NextTurn);
+    }
+    // Work that was started here without success is long, however little it reads.
+    meter::attempt(job).ok_or(Later::Helper { large: true })
+}
+
+impl Later {
+    fn go_on<T, J>(self, weight: usize, job: J) -> Work<T>
+    where
+        T: Send + 'static,
+        J: Fn() -> Result<T, Error> + Send + 'static,
+    {
+        Either::Right(match self {
+            Later::NextTurn => Box::pin(in_turn(weight, job)),
+            Later::Helper { large } => Box::pin(lend(weight, large, job)),
+        })
+    }
 }
 
 /// Small work of a core that has done enough for this turn: in its next one, or on a helper thread if that is full, too.
@@ -93,12 +112,10 @@ where
     J: Fn() -> Result<T, Error> + Send + 'static,
 {
     tokio::task::yield_now().await;
-    if is_spent() {
-        return lend(weight, false, job).await;
-    }
-    match meter::attempt(&job) {
-        Some(done) => done,
-        None => lend(weight, true, job).await,
+    match begin(weight, &job) {
+        Ok(done) => done,
+        Err(Later::NextTurn) => lend(weight, false, job).await,
+        Err(Later::Helper { large }) => lend(weight, large, job).await,
     }
 }
 

@@ -6,10 +6,14 @@
 //! - `calendar`: days and their dates. `hex`: hexadecimal digits. `backoff`: waits that grow. `random`: numbers for jitter
 //!   and choices, not for secrets.
 //! - `detached`: work that goes on when its client has left, counted.
+//! - `wake_after_sockets`: the end of a turn, for a task that has more to do.
 //!
 //! Uses `error` alone. Each file stands alone; begin with the one you need.
 //!
 //! Invariants: nothing here allocates for a request.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
 
 pub mod backoff;
 pub mod calendar;
@@ -20,6 +24,12 @@ pub mod hex;
 pub mod random;
 pub mod socket;
 pub mod thread_id;
+
+/// Wakes a task when the runtime has looked at its sockets; a plain wake would come before that. Outside of a runtime it wakes at once.
+pub fn wake_after_sockets(waker: &Waker) {
+    // The future has told the runtime of the waker when it has been polled once.
+    let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(waker));
+}
 
 /// The output of some work, and how often another task of its thread had a turn meanwhile.
 #[cfg(test)]

@@ -27,7 +27,6 @@ use coded::Coded;
 use encoder::Encoder;
 use futures_util::future::Either;
 use held::Held;
-use pool::Last;
 use recorded::Recorded;
 
 use crate::http::response::untold;
@@ -115,9 +114,7 @@ impl Compressor {
         copy: Option<Making>,
     ) {
         let coded = match self.encoder(&bytes, wanted) {
-            Some(encoder) => {
-                pool::run(encoder, vec![bytes.clone()], Last::Finished).await.and_then(|done| done.made).ok()
-            }
+            Some(encoder) => pool::whole(encoder, bytes.clone()).await.ok(),
             None => None,
         };
         put(response, bytes, coded.map(Bytes::from), wanted, copy);

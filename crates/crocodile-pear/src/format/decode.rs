@@ -1,6 +1,6 @@
 //! Content codings (RFC 9110, 8.4.1): decompresses bodies.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 #[cfg(feature = "brotli")]
@@ -19,6 +19,7 @@ use zstd::stream::raw::{DParameter, Operation};
 use crate::error::{Error, Kind};
 use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
+use crate::runtime;
 
 /// Bytes that are decoded at a time.
 const CHUNK: usize = 32 << 10;
@@ -274,8 +275,7 @@ impl http_body::Body for Decoded {
         loop {
             if this.turn >= SLICE {
                 this.turn = 0;
-                // Unlike a plain wake, this lets the runtime poll its sockets first.
-                let _ = pin!(tokio::task::yield_now()).poll(cx);
+                runtime::wake_after_sockets(cx.waker());
                 return Poll::Pending;
             }
             if this.full || !this.came.is_empty() {

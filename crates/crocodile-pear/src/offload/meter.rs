@@ -5,22 +5,22 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::memory;
 use super::pool::Done;
 use crate::error::{Error, Kind};
+use crate::runtime;
 
 /// Units of work on a thread that serves others too: one millisecond of usual steps, five of the dearest.
 const CORE: u64 = 25_000;
 
 /// Units of one turn of a core: four milliseconds of usual steps. Then others have their turn, and the sockets.
-const TURN_UNITS: u64 = 100_000;
+pub const TURN_UNITS: u64 = 100_000;
 
 /// The most turns that work waits for.
 const TURNS: usize = 16;
@@ -259,8 +259,7 @@ fn tell_of_next_turn() {
         }
     }
 
-    // Unlike a plain wake, it lets the runtime look at its sockets first. Outside of a runtime it begins at once.
-    let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&Waker::from(Arc::new(NextTurn))));
+    runtime::wake_after_sockets(&Waker::from(Arc::new(NextTurn)));
 }
 
 /// Takes bytes that an evaluation makes.

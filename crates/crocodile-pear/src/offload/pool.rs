@@ -179,10 +179,12 @@ impl Lines {
         while taken.is_none()
             && let Some(line) = self.lines.get_mut(at)
         {
-            let before = line.tasks.len();
-            line.tasks.retain(|task| !task.is_abandoned());
-            self.tasks -= before - line.tasks.len();
-            let place = line.tasks.iter().position(&mut fits);
+            // The whole line would be looked at for each of its tasks.
+            while line.tasks.front().is_some_and(Task::is_abandoned) {
+                line.tasks.pop_front();
+                self.tasks -= 1;
+            }
+            let place = line.tasks.iter().position(|task| !task.is_abandoned() && fits(task));
             taken = place.and_then(|place| line.tasks.remove(place));
             match taken {
                 _ if line.tasks.is_empty() => drop(self.lines.remove(at)),

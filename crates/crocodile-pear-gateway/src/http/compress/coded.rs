@@ -1,19 +1,20 @@
 //! The body of a compressed answer.
 
 use std::collections::VecDeque;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Pulled;
+use crocodile_pear::unstable::runtime::wake_after_sockets;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use tokio::sync::oneshot;
 
 use super::encoder::Encoder;
-use super::pool::{self, Done, Job, Last};
+use super::pool::{self, Done, Job, LOAD, Last};
 use super::sample;
 
 /// The bytes that are compressed before other requests of the core have their turn: a quarter of a millisecond of gzip.
@@ -27,9 +28,6 @@ const LOOK: usize = 1 << 20;
 
 /// An answer of which so much has come is large: threads that rest may help with it.
 const LARGE: usize = 1 << 20;
-
-/// The bytes that such a thread gets at a time: to wake it, and to be woken, costs one part in fifty of the work.
-const LOAD: usize = 256 << 10;
 
 /// Loads of one answer that are worked on beside each other, at most.
 const ABREAST: usize = 4;
@@ -46,8 +44,9 @@ pub struct Coded {
     held: usize,
     /// Work of other threads, in order.
     away: VecDeque<oneshot::Receiver<Done>>,
-    /// Whether all of it is their work, and what they do now.
+    /// Whether no core may compress it.
     slow: bool,
+    /// The load that a thread works on, if `slow`.
     lent: Option<(BoxFuture<'static, Result<Done, Error>>, Last)>,
     out: Vec<u8>,
     /// Whether the encoder holds something that the client does not have.
@@ -126,8 +125,7 @@ impl Coded {
             }
             if self.left == 0 {
                 self.left = SLICE;
-                // Unlike a plain wake, it lets the runtime look at its sockets first.
-                let _ = pin!(tokio::task::yield_now()).poll(cx);
+                wake_after_sockets(cx.waker());
                 return Ok(Poll::Pending);
             }
             if self.advance(cx)? == Did::Nothing {

@@ -15,6 +15,9 @@ use crate::runtime::worker_pool::WorkerPool;
 /// milliseconds; to be asked more often costs gzip a sixth of its speed.
 const TURN: Duration = Duration::from_micros(250);
 
+/// The bytes that a thread gets at a time: to wake it, and to be woken, costs one part in fifty of the work.
+pub const LOAD: usize = 256 << 10;
+
 /// Some of an answer, to be compressed.
 pub struct Job {
     pub encoder: Encoder,
@@ -75,11 +78,11 @@ static POOL: LazyLock<WorkerPool<Job>> = LazyLock::new(|| WorkerPool::new("compr
 /// The number of threads, one for each core. It is read once: the system reads files for it.
 pub static WORKERS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
-/// Threads for encoders whose level is slow. Their work waits: a core would be held for too long by it.
+/// Threads for slow levels. If all are busy, the work waits; no core does it, because it would hold the core for too long.
 static SLOW: LazyLock<WorkerPool<(OwnedSemaphorePermit, Job)>> =
     LazyLock::new(|| WorkerPool::new("compress-slow", *WORKERS, *WORKERS, |(_place, job)| job.run()));
 
-/// The places of their work. Who waits for one has no memory there yet.
+/// A permit for each of these threads. A load waits for one before it is sent to them, and a load of another answer comes next.
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(*WORKERS)));
 
 /// Does work on a thread, when one has time for it.
@@ -90,6 +93,21 @@ pub async fn run(encoder: Encoder, parts: Vec<Bytes>, last: Last) -> Result<Done
     match SLOW.lend((place, Job { encoder, parts, last, done })) {
         None => awaited.await.map_err(|_| gone()),
         Some(_) => Err(gone()),
+    }
+}
+
+/// Compresses a whole body on these threads, load by load: it ends when its client leaves, and others have their turn.
+pub async fn whole(mut encoder: Encoder, mut bytes: Bytes) -> Result<Vec<u8>, Error> {
+    let mut all = Vec::with_capacity(bytes.len() / 2 + 64);
+    loop {
+        let part = bytes.split_to(bytes.len().min(LOAD));
+        let last = if bytes.is_empty() { Last::Finished } else { Last::More };
+        let done = run(encoder, vec![part], last).await?;
+        all.extend_from_slice(&done.made?);
+        if last == Last::Finished {
+            return Ok(all);
+        }
+        encoder = done.encoder;
     }
 }
 

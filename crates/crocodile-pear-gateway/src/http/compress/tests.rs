@@ -237,6 +237,19 @@ async fn what_other_threads_compress_arrives_in_parts_and_ends_as_it_does_here()
 }
 
 #[tokio::test]
+async fn a_whole_body_that_other_threads_compress_can_be_read() {
+    let row = br#"{"id":7,"name":"Ada","city":"Lund"}"#;
+    for size in [0, 1, pool::LOAD, pool::LOAD + 1, 3 * pool::LOAD] {
+        let body: Vec<u8> = row.iter().copied().cycle().take(size).collect();
+        for coding in Coding::ALL {
+            let encoder = Encoder::new(coding, &levels()).expect("memory");
+            let coded = pool::whole(encoder, body.clone().into()).await.expect("no error");
+            assert!(read(coding, &coded) == (body.clone(), true), "{coding:?} {size}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn no_core_compresses_at_a_slow_level() {
     let mut body = Coded::slow(Script::of([data(b"first"), Act::Wait, data(b"second")]), brotli_of_level(11));
     let (mut polls, mut made) = (0, 0);

@@ -1,13 +1,14 @@
 //! The bytes of a client's connection: those read but not used, those still to be written, and the timers.
 
 use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::unstable::http::http1::write::Unsent;
 use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
+use crocodile_pear::unstable::runtime::wake_after_sockets;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
@@ -115,8 +116,7 @@ impl Wire {
         let mut turn = 0;
         while !self.out.is_empty() {
             if turn >= TURN {
-                // Unlike a plain wake, this lets the runtime check its sockets first.
-                let _ = pin!(tokio::task::yield_now()).poll(cx);
+                wake_after_sockets(cx.waker());
                 return Poll::Pending;
             }
             let Unsent { lead, data, tail } = &self.out;

@@ -16,6 +16,7 @@ use crate::message::names::Names;
 use crate::pipeline::flow::{Flow, Producer};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::Fetched;
+use crate::runtime;
 
 /// The calls of one step for one request of a client.
 pub(crate) struct Collector {
@@ -178,7 +179,7 @@ impl Round {
         // Woken when everything that is ready now has been polled. Waiting futures are polled in between as well, so
         // a second poll alone proves nothing.
         let waker = Waker::from(round.clone());
-        let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker));
+        runtime::wake_after_sockets(&waker);
         round
     }
 

@@ -1,6 +1,6 @@
 //! A long list in turns: other requests of the core go on while it is read.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::Stream;
 use futures_util::task::AtomicWaker;
 
-use crate::offload;
+use crate::{offload, runtime};
 
 /// The bytes of items of one turn: a few milliseconds of work.
 const TURN: u64 = 256 << 10;
@@ -27,9 +27,6 @@ impl ReadBytes {
         self.0.store(self.0.load(Ordering::Relaxed).saturating_add(ITEM.saturating_add(length)), Ordering::Relaxed);
     }
 }
-
-/// The units that all expressions on the core may spend in one turn, also for other requests: four milliseconds.
-const UNITS: u64 = 100_000;
 
 /// Items that may all be at hand. A step behind may drop every one of them, so that nothing else would end the turn.
 pub struct Turns<S> {
@@ -58,8 +55,7 @@ impl Wake for Rest {
 impl Rest {
     fn begin() -> Arc<Self> {
         let rest = Arc::new(Rest::default());
-        // Unlike a plain wake, this lets the runtime poll its sockets first.
-        let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&Waker::from(rest.clone())));
+        runtime::wake_after_sockets(&Waker::from(rest.clone()));
         rest
     }
 
@@ -78,7 +74,8 @@ impl<S> Turns<S> {
     /// Whether other requests have their turn now.
     fn rests(&mut self, cx: &mut Context<'_>) -> bool {
         if self.rest.is_none()
-            && (self.read.0.load(Ordering::Relaxed) >= TURN || offload::spent().wrapping_sub(self.spent) >= UNITS)
+            && (self.read.0.load(Ordering::Relaxed) >= TURN
+                || offload::spent().wrapping_sub(self.spent) >= offload::TURN_UNITS)
         {
             self.rest = Some(Rest::begin());
         }
