@@ -97,11 +97,11 @@ impl Body {
 const TURN: usize = 256 << 10;
 
 thread_local! {
-    /// The bytes of bodies that were read whole on this thread, without those of one chunk.
+    /// The bytes of all bodies that were read whole on this thread. A body of one chunk is not counted.
     static READ_WHOLE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The bytes of bodies that were read whole on this thread, so far.
+/// The number of these bytes so far.
 pub fn read_whole() -> u64 {
     READ_WHOLE.get()
 }

@@ -40,7 +40,7 @@ impl LinkNames {
 }
 
 /// The kind of a usual name: of a member whose text is a link, or of one whose own members are links, `{"links": {"next": "/a"}}`.
-/// Compared with few, since most names are none of them.
+/// The first letter decides which names are compared: most names are none of these.
 fn usual(first: u8, name: &[u8]) -> MemberKind {
     let link = match first {
         b'_' | b'l' if matches!(name, b"links" | b"_links") => return MemberKind::Folder,

@@ -15,8 +15,8 @@ use crate::message::body;
 /// The bytes of bodies that the items of one step hold. Beyond that, only the oldest of them goes on.
 const MOST: u64 = 64 << 20;
 
-/// How long an item waits for the one before it. A call that waits for a place at its upstream may wait for that of an item behind it,
-/// so nobody waits for ever.
+/// How long an item waits for each item before it that has not ended. It does not wait longer, because the oldest item may itself wait for
+/// a place at an upstream that a later item holds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The items of one step, in the order in which they began.

@@ -9,7 +9,7 @@ use crate::offload;
 /// The most bytes of all documents, in times `max_body`. A document counts once for each link that leads to it.
 const TIMES: usize = 16;
 
-/// The units of work for a document, and the bytes of it that are joined for one unit.
+/// The cost of a document in units of work, and the number of its bytes that cost one more unit.
 const DOCUMENT: u64 = 50;
 const BYTES: u64 = 10;
 

@@ -345,7 +345,7 @@ pub(super) struct Site {
     width: usize,
 }
 
-/// How many links of one item are followed at the same time, where documents of links have links themselves.
+/// The most links of one item that are followed at the same time, if the documents that they lead to have links, too.
 const WIDTH: usize = 1024;
 
 impl Site {
