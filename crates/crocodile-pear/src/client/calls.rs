@@ -32,7 +32,7 @@ pub fn begin(client: Client, requests: Vec<Start>) -> Own {
         cx.flow.shape = if number == 1 { Shape::One } else { Shape::Many(number) };
         cx.flow.pending.extend(names.iter().cloned());
         cx.explain("calls of the program", None, number);
-        Box::new(Begin { client: client.clone(), calls: calls.clone(), notes_base: cx.ahead.follows })
+        Arc::new(Begin { client: client.clone(), calls: calls.clone(), notes_base: cx.ahead.follows })
     })
 }
 
@@ -43,11 +43,11 @@ struct Begin {
 }
 
 impl Step for Begin {
-    fn run(&self, _: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
 
-    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+    fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         let calls = std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner));
         let producers = calls.into_iter().enumerate().map(|(at, (name, request))| {
             let id = CallId { index: at as u64, name: name.clone() };
@@ -93,7 +93,7 @@ pub fn each(client: Client, make: Arc<Make>) -> Own {
     Own::new(move |cx: &mut Compile<'_>| {
         let calls = cx.flow.shape.most();
         cx.explain("a call of the program for each item", Some("an item is read whole before its call"), calls);
-        Box::new(Each { client: client.clone(), make: make.clone(), notes_base: cx.ahead.follows })
+        Arc::new(Each { client: client.clone(), make: make.clone(), notes_base: cx.ahead.follows })
     })
 }
 
@@ -104,7 +104,7 @@ struct Each {
 }
 
 impl Step for Each {
-    fn run(&self, flow: Flow, _: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let (client, make, notes_base) = (self.client.clone(), self.make.clone(), self.notes_base);
         let mut next = 0..;
         flow.map(move |producer: Producer| {

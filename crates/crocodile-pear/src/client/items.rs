@@ -428,7 +428,7 @@ impl<T: Send + 'static> Items<T> {
         let begin = Own::new(move |cx: &mut Compile<'_>| {
             cx.flow.shape = Shape::Many(u64::MAX);
             cx.explain("items of the program", None, 0);
-            Box::new(Begin { make: make.clone(), order })
+            Arc::new(Begin { make: make.clone(), order })
         });
         Pipeline::new(client.unwrap_or_default()).push(begin)
     }
@@ -441,11 +441,11 @@ struct Begin<T> {
 }
 
 impl<T: Serialize + Send + 'static> Untyped for Begin<T> {
-    fn run(&self, _: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
 
-    fn begin(&self, _: &Arc<Scope>) -> Flow {
+    fn begin(self: Arc<Self>, _: &Arc<Scope>) -> Flow {
         let make = self.make.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         make.map_or_else(|| Flow::of(Vec::new()), |make| untyped(make(self.order)))
     }
@@ -567,7 +567,7 @@ impl Call {
 }
 
 /// The step that divides a list.
-fn divide(path: &str, most: usize) -> Result<Box<dyn Untyped>, Error> {
+fn divide(path: &str, most: usize) -> Result<Arc<dyn Untyped>, Error> {
     let unfit = |detail: String| Error::new(Kind::InvalidCall, detail);
     let items = jq(path).map_err(|error| unfit(format!("`{path}` is no path of a list: {}", error.detail())))?;
     let spec = Each { limit: Some(Limit::None), max_body: crate::config::spec::Size(most as u64), ..Each::of(items.0) };

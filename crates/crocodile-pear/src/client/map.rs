@@ -19,14 +19,14 @@ pub type Transform = dyn Fn(Whole) -> Result<Whole, Error> + Send + Sync;
 pub fn whole(transform: Arc<Transform>) -> Own {
     Own::new(move |cx| {
         cx.explain("a closure over each answer", Some("an item's body is read whole"), 0);
-        Box::new(Mapping(transform.clone()))
+        Arc::new(Mapping(transform.clone()))
     })
 }
 
 struct Mapping(Arc<Transform>);
 
 impl Step for Mapping {
-    fn run(&self, flow: Flow, _: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let transform = self.0.clone();
         flow.map(move |producer| {
             let transform = transform.clone();

@@ -36,8 +36,8 @@ pub struct Plan {
     /// Whether something is to be done before it runs.
     waits: bool,
     /// The steps that may refuse a request before any other runs.
-    guards: Vec<Box<dyn Step>>,
-    steps: Vec<Box<dyn Step>>,
+    guards: Vec<Arc<dyn Step>>,
+    steps: Vec<Arc<dyn Step>>,
     shape: Shape,
     /// The largest body of a client that is read whole, in bytes.
     max_body: usize,
@@ -351,7 +351,7 @@ impl Plan {
             }
         }
         for guard in &self.guards {
-            guard.admit(scope).await?;
+            guard.clone().admit(scope).await?;
         }
         Ok(())
     }
@@ -364,13 +364,13 @@ impl Plan {
     /// The steps put together; nothing runs yet.
     fn start(&self, scope: &Arc<Scope>) -> Option<Flow> {
         let mut steps = self.steps.iter();
-        let first = steps.next()?.begin(scope);
-        Some(steps.fold(first, |flow, step| step.run(flow, scope)))
+        let first = steps.next()?.clone().begin(scope);
+        Some(steps.fold(first, |flow, step| step.clone().run(flow, scope)))
     }
 }
 
 /// Steps that are compiled, in order.
-type ReadySteps = Vec<Box<dyn Step>>;
+type ReadySteps = Vec<Arc<dyn Step>>;
 
 /// Makes all steps ready: those that guard the pipeline, and the others. A step with a problem does not hide the problems of the others.
 fn compile_steps(
@@ -415,7 +415,7 @@ fn ahead(about: &[About], changes: usize) -> Ahead {
     }
 }
 
-fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Box<dyn Step>>> {
+fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Arc<dyn Step>>> {
     let compile = |change: AnswerChange| {
         let place = change.place();
         cx.problems.move_to(place);

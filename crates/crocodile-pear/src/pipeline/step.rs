@@ -41,16 +41,16 @@ pub trait Spec: Decode {
     }
 
     /// Checks it against what is known and makes it ready; every problem is noted.
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>>;
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>>;
 }
 
 /// A step, ready: shared by all requests, immutable.
 pub trait Step: Send + Sync + 'static {
     /// Takes the producers of the step before and gives those of this one. Nothing runs before it is asked for.
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow;
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow;
 
     /// The same for the first step of a pipeline, which has no producers before it but one null.
-    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+    fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         let unit = Answer::of_value(crate::jq::null());
         self.run(Flow::one(scope.next_producer(), std::future::ready(Some(Ok(unit)))), scope)
     }
@@ -64,7 +64,7 @@ pub trait Step: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why no other step runs.
-    fn admit<'a>(&'a self, _: &'a Arc<Scope>) -> BoxFuture<'a, Result<(), Error>> {
+    fn admit(self: Arc<Self>, _: &Arc<Scope>) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

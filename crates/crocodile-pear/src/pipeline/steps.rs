@@ -22,6 +22,8 @@ pub mod sql;
 pub mod timer;
 pub mod transform;
 
+use std::sync::Arc;
+
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Definitions, Json, Located, Node, OneKey, one_key};
 use crate::pipeline::step::{About, Compile, Spec, Step};
@@ -82,7 +84,7 @@ macro_rules! steps {
             }
 
             /// Makes it ready.
-            pub fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+            pub fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
                     Written::Own(own) => own.compile(cx),

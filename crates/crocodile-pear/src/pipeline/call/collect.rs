@@ -1,6 +1,7 @@
 //! Values that are waiting for a batched call: collected while other calls run, never for a fixed time.
 
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +11,12 @@ use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use futures_util::stream::Stream;
 
 use super::batch::{Asking, Key, Table};
+use super::upstream_call::Calling;
 use crate::error::{Error, Kind};
-use crate::jq::Value;
+use crate::jq::{Data, Value};
 use crate::message::names::Names;
-use crate::pipeline::flow::{Flow, Producer};
+use crate::offload;
+use crate::pipeline::flow::{Flow, Outcome, Producer};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::Fetched;
 use crate::runtime;
@@ -259,4 +262,39 @@ pub(crate) async fn seated<F: Future>(asked: F, coming: Coming) -> F::Output {
         polled
     })
     .await
+}
+
+impl Calling {
+    /// The answer for a value that is asked for together with others.
+    pub(crate) async fn ask_together(
+        self: Arc<Self>,
+        value: Value,
+        names: Names,
+        scope: Arc<Scope>,
+        collector: Arc<Collector>,
+        coming: Coming,
+    ) -> Outcome {
+        let mut names = names;
+        let (calling, asked, known, request) = (self.clone(), Data::from(value.clone()), names.clone(), scope.clone());
+        let wanted = move || calling.terms.wanted(&asked, &known, &request);
+        match offload::run(scope.weight(&self.terms.uses, &names), wanted).await {
+            Ok(true) => {}
+            Ok(false) => return Some(Ok(self.unmade(names))),
+            Err(error) => return Some(Err(self.terms.name(error))),
+        }
+        let fetched = seated(collector.ask(value, names.clone()), coming).await;
+        self.asked.note_document(&mut names, &fetched);
+        let picked = match fetched {
+            Ok(document) => match self.on_status.rule(&document) {
+                ControlFlow::Break(ruled) => return Some(self.stand_for(ruled, names)),
+                ControlFlow::Continue(Ok(_)) => self.pick(&document, &names),
+                ControlFlow::Continue(Err(error)) => Err(error.of_upstream(self.upstream.name())),
+            },
+            Err(error) => Err(error),
+        };
+        Some(match (picked, &self.terms.otherwise) {
+            (Err(_), Some(otherwise)) => self.stand_for(Ok(otherwise.clone()), names),
+            (picked, _) => picked.map_err(|error| self.terms.name(error)),
+        })
+    }
 }

@@ -1,5 +1,7 @@
 //! A change of the answer, behind all steps.
 
+use std::sync::Arc;
+
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Expression, Located, Size, only};
 use crate::pipeline::step::reshape::Reshape;
@@ -28,7 +30,7 @@ impl AnswerChange {
     }
 
     /// Makes it ready: `.` is the one answer of the pipeline, whose names are not known.
-    pub(super) fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    pub(super) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         (cx.flow.first, cx.flow.item) = (false, true);
         let names = std::mem::take(&mut cx.flow.names);
         let filter = cx.filter(&self.jq);
@@ -39,6 +41,6 @@ impl AnswerChange {
             return cx.problems.error_here("this takes one answer, and the pipeline gives several", remedy);
         }
         cx.explain("change the answer", Some("the answer is read whole before it is changed"), 0);
-        Some(Box::new(Reshape::new("answer", filter?, None, self.max_body.bytes(), false)))
+        Some(Arc::new(Reshape::new("answer", filter?, None, self.max_body.bytes(), false)))
     }
 }

@@ -17,9 +17,7 @@ use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::request::context::Scope;
 
 /// A step that gives each item a new body.
-pub struct Reshape(Arc<ReadyReshape>);
-
-struct ReadyReshape {
+pub struct Reshape {
     step: &'static str,
     filter: Filter,
     /// For a body that is a list.
@@ -32,13 +30,13 @@ impl Reshape {
     /// `each` is the expression for a body that is a list, if it is another.
     pub fn new(step: &'static str, filter: Filter, each: Option<Filter>, max_body: usize, first: bool) -> Self {
         let blame = Blame::of(&filter, first);
-        Reshape(Arc::new(ReadyReshape { step, filter, each, blame, max_body }))
+        Reshape { step, filter, each, blame, max_body }
     }
 }
 
 impl Step for Reshape {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope) = (self.0.clone(), scope.clone());
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope) = (self, scope.clone());
         flow.map(move |producer| {
             let outcome = match producer.outcome {
                 Awaited::Here(outcome) => match ready.apply_here(outcome, &scope) {
@@ -52,7 +50,7 @@ impl Step for Reshape {
     }
 }
 
-async fn transform(ready: Arc<ReadyReshape>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
+async fn transform(ready: Arc<Reshape>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
     match ready.apply_here(outcome.await, &scope) {
         ControlFlow::Break(done) => done,
         // Boxed: items in memory would carry the room.
@@ -60,7 +58,7 @@ async fn transform(ready: Arc<ReadyReshape>, outcome: BoxFuture<'static, Outcome
     }
 }
 
-impl ReadyReshape {
+impl Reshape {
     fn filter(&self, item: &Data) -> &Filter {
         self.each.as_ref().filter(|_| item.is_list()).unwrap_or(&self.filter)
     }

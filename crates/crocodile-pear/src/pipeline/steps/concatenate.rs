@@ -120,7 +120,7 @@ impl Spec for Concatenate {
         About { needs_items: true, joins: true, gives_events, order, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         cx.flow.shape = Shape::One;
         cx.flow.joined = true;
         let waits = match self.order {
@@ -129,15 +129,13 @@ impl Spec for Concatenate {
         };
         let order = self.order.word();
         cx.explain(format!("concatenate as {}, in order of {order}", self.form.word()), Some(waits), 0);
-        Some(Box::new(Concatenating(Arc::new(self))))
+        Some(Arc::new(self))
     }
 }
 
-struct Concatenating(Arc<Concatenate>);
-
-impl Step for Concatenating {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        Flow::one(scope.next_producer(), concatenate(flow, self.0.clone()))
+impl Step for Concatenate {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        Flow::one(scope.next_producer(), concatenate(flow, self))
     }
 }
 

@@ -145,7 +145,7 @@ impl Spec for Convert {
         About { needs_items: true, gives_events: self.gives_events(), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let ConvertSpec { to: Forms(to), columns, formulas, max_body } = self.0;
         let words: Vec<&str> = to.value.iter().map(|form| form.word()).collect();
         let waits = if to.value.iter().any(|form| form.streams()) {
@@ -171,7 +171,7 @@ impl Spec for Convert {
         }
         let rows = Rules { columns, formulas: formulas.value };
         let written = ConvertedBody { rows, max_body: max_body.bytes() };
-        Some(Box::new(Converting { forms: to.value, written: Arc::new(written) }))
+        Some(Arc::new(Converting { forms: to.value, written: Arc::new(written) }))
     }
 }
 
@@ -187,7 +187,7 @@ struct ConvertedBody {
 }
 
 impl Step for Converting {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let Some((form, media)) = accept::choose(&self.forms, scope.headers()) else {
             let words: Vec<&str> = self.forms.iter().map(|form| form.media()[0]).collect();
             let error = Error::new(Kind::NotAcceptable, format!("available: {}", words.join(", ")));

@@ -74,7 +74,7 @@ impl Spec for Dedupe {
         About { needs_items: true, order, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let filter = cx.filter(&self.by)?;
         let waits = match self.keep {
             Keep::Arrival => "an item's body is read whole",
@@ -83,13 +83,8 @@ impl Spec for Dedupe {
         cx.explain(format!("one item for each {}", self.by.0), Some(waits), 0);
         let blame = Blame::of(&filter, cx.flow.first);
         let (limit, max_body) = (self.limit, self.max_body.bytes());
-        Some(Box::new(Deduping { ready: Arc::new(ReadyDedupe { filter, blame, limit, max_body }), keep: self.keep }))
+        Some(Arc::new(ReadyDedupe { filter, blame, limit, max_body, keep: self.keep }))
     }
-}
-
-struct Deduping {
-    ready: Arc<ReadyDedupe>,
-    keep: Keep,
 }
 
 struct ReadyDedupe {
@@ -97,12 +92,13 @@ struct ReadyDedupe {
     blame: Blame,
     limit: usize,
     max_body: usize,
+    keep: Keep,
 }
 
-impl Step for Deduping {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope, seen) = (self.ready.clone(), scope.clone(), Arc::new(SeenKeys::default()));
-        if self.keep == Keep::Request {
+impl Step for ReadyDedupe {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope, seen) = (self, scope.clone(), Arc::new(SeenKeys::default()));
+        if ready.keep == Keep::Request {
             return in_order(ready, flow, scope, seen);
         }
         flow.map(move |producer| {

@@ -112,7 +112,7 @@ impl Spec for Each {
         About { replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let written = &self.items.0;
         if !cx.flow.item {
             let remedy = "begin with a `request`, or give the items to its `for_each`";
@@ -144,11 +144,9 @@ impl Spec for Each {
         let (blame, part) = (Blame::of(&filter, cx.flow.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
         let order = cx.ahead.order;
-        Some(Box::new(Dividing(Arc::new(Division { filter, path, part, blame, limit, at_once, max_body, order }))))
+        Some(Arc::new(Division { filter, path, part, blame, limit, at_once, max_body, order }))
     }
 }
-
-struct Dividing(Arc<Division>);
 
 struct Division {
     filter: Filter,
@@ -165,15 +163,16 @@ struct Division {
     order: Order,
 }
 
-impl Step for Dividing {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope, read) = (self.0.clone(), scope.clone(), ReadBytes::default());
+impl Step for Division {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (order, at_once) = (self.order, self.at_once);
+        let (scope, read) = (scope.clone(), ReadBytes::default());
         let counted = read.clone();
         let open: ListOpener =
-            Box::new(move |producer| Box::pin(ready.clone().open(producer, scope.clone(), counted.clone())));
-        let at_once = flow.at_once();
-        let lists = flow.drive(self.0.order, open);
-        Flow::stream(turns(interleave(lists, self.0.order, at_once), read), self.0.at_once)
+            Box::new(move |producer| Box::pin(self.clone().open(producer, scope.clone(), counted.clone())));
+        let lists_at_once = flow.at_once();
+        let lists = flow.drive(order, open);
+        Flow::stream(turns(interleave(lists, order, lists_at_once), read), at_once)
     }
 }
 

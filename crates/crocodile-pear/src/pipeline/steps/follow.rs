@@ -23,7 +23,7 @@ use crate::template;
 use self::act::Acting;
 pub use self::created::Created;
 use self::leads::{Links, NamedAction, Related, Unseen, Variables};
-use self::ready::{Following, Ready};
+use self::ready::Ready;
 use self::written::PAGES;
 pub use self::written::{As, Follow, Prefer, Required, With};
 
@@ -200,11 +200,11 @@ impl Spec for Follow {
         About { follows: true, replaces, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let (ready, asking) = self.ready(cx)?;
         Some(match asking {
-            Some(asking) => Box::new(ask::Asks::new(ready, asking)),
-            None => Box::new(Following(ready)),
+            Some(asking) => Arc::new(ask::Asks::new(ready, asking)),
+            None => ready,
         })
     }
 }

@@ -52,7 +52,7 @@ impl Spec for Merge {
         About { merges: true, replaces: true, order: Some(Order::Request), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let named = std::mem::take(&mut cx.flow.pending);
         if !named.is_empty() {
             cx.know(ANSWERS);
@@ -69,11 +69,9 @@ impl Spec for Merge {
         }
         cx.explain("merge all answers into one value", Some("every answer is read whole before they are merged"), 0);
         let blame = Blame::of(&filter, cx.flow.first);
-        Some(Box::new(Merging(Arc::new(ReadyMerge { filter, blame, max_body: self.max_body.bytes() }))))
+        Some(Arc::new(ReadyMerge { filter, blame, max_body: self.max_body.bytes() }))
     }
 }
-
-struct Merging(Arc<ReadyMerge>);
 
 struct ReadyMerge {
     filter: Filter,
@@ -81,9 +79,9 @@ struct ReadyMerge {
     max_body: usize,
 }
 
-impl Step for Merging {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        Flow::one(scope.next_producer(), merge(self.0.clone(), flow, scope.clone()))
+impl Step for ReadyMerge {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        Flow::one(scope.next_producer(), merge(self, flow, scope.clone()))
     }
 }
 

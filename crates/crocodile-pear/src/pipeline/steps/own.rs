@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::pipeline::step::{Compile, Step};
 
 /// Compiles the step, once its place in the pipeline is known.
-type Make = dyn Fn(&mut Compile<'_>) -> Box<dyn Step> + Send + Sync;
+type Make = dyn Fn(&mut Compile<'_>) -> Arc<dyn Step> + Send + Sync;
 
 /// A step of a Rust program.
 #[derive(Clone)]
@@ -14,11 +14,11 @@ pub struct Own(Arc<Make>);
 
 impl Own {
     /// The step that `make` gives.
-    pub fn new(make: impl Fn(&mut Compile<'_>) -> Box<dyn Step> + Send + Sync + 'static) -> Self {
+    pub fn new(make: impl Fn(&mut Compile<'_>) -> Arc<dyn Step> + Send + Sync + 'static) -> Self {
         Own(Arc::new(make))
     }
 
-    pub(super) fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    pub(super) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         Some((self.0)(cx))
     }
 }

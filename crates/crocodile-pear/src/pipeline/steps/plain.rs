@@ -137,7 +137,7 @@ impl Spec for Plain {
         About { needs_items: true, replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         if let (Some(depth), false) = (&self.depth, self.format.has_depth()) {
             let message = format!("`depth` is for formats with parts, and `{}` has none", self.format.word());
             return cx.problems.error(depth.span, message, "leave it out");
@@ -157,7 +157,7 @@ impl Spec for Plain {
         let lists = self.lists.map(|names| names.0.into_iter().map(|name| name.value).collect()).unwrap_or_default();
         let rules = |format| Rules { format, depth, links: self.links.clone(), lists, bound: self.max_body.bytes() };
         let named = self.format.named();
-        Some(Box::new(Simplifying { rules: Arc::new(rules(named.unwrap_or(Format::Hal))), auto: named.is_none() }))
+        Some(Arc::new(Simplifying { rules: Arc::new(rules(named.unwrap_or(Format::Hal))), auto: named.is_none() }))
     }
 }
 
@@ -169,7 +169,7 @@ struct Simplifying {
 }
 
 impl Step for Simplifying {
-    fn run(&self, flow: Flow, _: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let (rules, auto) = (self.rules.clone(), self.auto);
         flow.map(move |producer| {
             let outcome = match producer.outcome {

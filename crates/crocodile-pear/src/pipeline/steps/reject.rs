@@ -44,7 +44,7 @@ impl Spec for Reject {
         About { looks_on: true, guards: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let text = format!("reject with {} when {}", self.status, self.when.0);
         let when = cx.condition(&self.when);
         let detail = self.detail.as_ref().map_or(Some(None), |text| cx.template(text, TemplateKind::Field).map(Some));
@@ -64,13 +64,11 @@ impl Spec for Reject {
         cx.explain(text, reads.then_some("the item is read whole, for the expressions"), 0);
         let blame = Blame::of(&when, cx.flow.first);
         let max_body = self.max_body.bytes();
-        Some(Box::new(Rejecting(Arc::new(ReadyReject { when, status, detail, body, reads, blame, max_body }))))
+        Some(Arc::new(ReadyReject { when, status, detail, body, reads, blame, max_body }))
     }
 }
 
 /// The step.
-struct Rejecting(Arc<ReadyReject>);
-
 struct ReadyReject {
     when: Filter,
     status: StatusCode,
@@ -82,17 +80,17 @@ struct ReadyReject {
     max_body: usize,
 }
 
-impl Step for Rejecting {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope) = (self.0.clone(), scope.clone());
+impl Step for ReadyReject {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let scope = scope.clone();
         flow.map(move |producer| {
-            let (ready, scope) = (ready.clone(), scope.clone());
+            let (ready, scope) = (self.clone(), scope.clone());
             producer.then(move |outcome| pass(ready, outcome, scope))
         })
     }
 
-    fn admit<'a>(&'a self, scope: &'a Arc<Scope>) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.0.clone().judge(jq::null().into(), None, scope.clone()))
+    fn admit(self: Arc<Self>, scope: &Arc<Scope>) -> BoxFuture<'static, Result<(), Error>> {
+        Box::pin(self.judge(jq::null().into(), None, scope.clone()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! `request`: calls an upstream, once for each item or for each value of a list.
 
 use std::future::ready;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -12,8 +11,8 @@ use crate::format;
 use crate::jq::{self, Data, Filter, Value};
 use crate::message::answer::Answer;
 use crate::message::names::Names;
-use crate::offload::{self};
-use crate::pipeline::call::{Asking, Calling, Collector, Coming, Detach, StepInput, is_written, seated};
+use crate::offload;
+use crate::pipeline::call::{Asking, Calling, Collector, Coming, Detach, StepInput, is_written};
 pub use crate::pipeline::call::{Batch, Request};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer};
 use crate::pipeline::step::answers::ANSWER;
@@ -36,7 +35,7 @@ impl Spec for Request {
         About { replaces: true, proxies: self.for_each.is_none().then_some(proxied), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         if self.detach.is_some() {
             return tap(self, cx);
         }
@@ -87,12 +86,12 @@ impl Spec for Request {
             let blame = Blame::of(&filter, first);
             Arc::new(ForEach { filter, limit, blame })
         });
-        Some(Box::new(Calls { calling, asking, for_each, at_once, order: cx.ahead.order }))
+        Some(Arc::new(Calls { calling, asking, for_each, at_once, order: cx.ahead.order }))
     }
 }
 
 /// Compiles a call that goes on without the client.
-fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
     let for_each = written.for_each.as_ref().map(|expression| cx.filter(expression));
     let each = for_each.is_some();
     let (limit, text) = (written.limit.value, written.describe());
@@ -115,13 +114,11 @@ fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
     let most = cx.flow.shape.most().saturating_mul(if each { limit } else { 1 });
     let waits = reads.then_some("the item is read whole, for the call");
     cx.explain(format!("{text}{detached}"), waits, most);
-    Some(Box::new(Tap(Arc::new(ReadyTap { calling, for_each, reads }))))
+    Some(Arc::new(Tap { calling, for_each, reads }))
 }
 
 /// A call for each item that passes, which goes on without the client.
-struct Tap(Arc<ReadyTap>);
-
-struct ReadyTap {
+struct Tap {
     calling: Arc<Calling>,
     for_each: Option<Arc<ForEach>>,
     /// Whether it reads the item.
@@ -129,16 +126,16 @@ struct ReadyTap {
 }
 
 impl Step for Tap {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (tap, scope) = (self.0.clone(), scope.clone());
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let scope = scope.clone();
         flow.map(move |producer| {
-            let (tap, scope) = (tap.clone(), scope.clone());
+            let (tap, scope) = (self.clone(), scope.clone());
             producer.then(move |outcome| tap.pass(outcome, scope))
         })
     }
 }
 
-impl ReadyTap {
+impl Tap {
     /// Begins the calls for an item, and gives it unchanged.
     async fn pass(self: Arc<Self>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
         let answer = match outcome? {
@@ -153,13 +150,13 @@ impl ReadyTap {
             },
             false => (answer, jq::null().into()),
         };
-        Some(match self.begin(item, &names, &scope).await {
+        Some(match self.detach(item, &names, &scope).await {
             Ok(()) => Ok(answer),
             Err(error) => Err(self.calling.terms.name(error)),
         })
     }
 
-    async fn begin(&self, item: Data, names: &Names, scope: &Arc<Scope>) -> Result<(), Error> {
+    async fn detach(&self, item: Data, names: &Names, scope: &Arc<Scope>) -> Result<(), Error> {
         let Some(detach) = &self.calling.detach else { return Ok(()) };
         let items: Vec<Data> = match &self.for_each {
             None => vec![item],
@@ -178,41 +175,6 @@ impl ReadyTap {
             detach.begin(step, places.clone(), ready(Ok(names.clone())), ask);
         }
         Ok(())
-    }
-}
-
-impl Calling {
-    /// The same for a value that is asked for together with others.
-    async fn ask(
-        self: Arc<Self>,
-        value: Value,
-        names: Names,
-        scope: Arc<Scope>,
-        collector: Arc<Collector>,
-        coming: Coming,
-    ) -> Outcome {
-        let mut names = names;
-        let (calling, asked, known, request) = (self.clone(), Data::from(value.clone()), names.clone(), scope.clone());
-        let wanted = move || calling.terms.wanted(&asked, &known, &request);
-        match offload::run(scope.weight(&self.terms.uses, &names), wanted).await {
-            Ok(true) => {}
-            Ok(false) => return Some(Ok(self.unmade(names))),
-            Err(error) => return Some(Err(self.terms.name(error))),
-        }
-        let fetched = seated(collector.ask(value, names.clone()), coming).await;
-        self.asked.note_document(&mut names, &fetched);
-        let picked = match fetched {
-            Ok(document) => match self.on_status.rule(&document) {
-                ControlFlow::Break(ruled) => return Some(self.stand_for(ruled, names)),
-                ControlFlow::Continue(Ok(_)) => self.pick(&document, &names),
-                ControlFlow::Continue(Err(error)) => Err(error.of_upstream(self.upstream.name())),
-            },
-            Err(error) => Err(error),
-        };
-        Some(match (picked, &self.terms.otherwise) {
-            (Err(_), Some(otherwise)) => self.stand_for(Ok(otherwise.clone()), names),
-            (picked, _) => picked.map_err(|error| self.terms.name(error)),
-        })
     }
 }
 
@@ -260,7 +222,7 @@ impl ForEach {
 }
 
 impl Step for Calls {
-    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+    fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         match &self.for_each {
             None => self.call(scope, jq::null().into(), None),
             Some(each) => match each.begin(scope) {
@@ -279,7 +241,7 @@ impl Step for Calls {
         }
     }
 
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         match &self.for_each {
             None => {
                 let (calling, scope) = (self.calling.clone(), scope.clone());
@@ -349,7 +311,9 @@ impl Calls {
             let (calling, names, scope) = (self.calling.clone(), names.clone(), scope.clone());
             match collector {
                 None => Box::pin(calling.make(Data::from(item), names, scope)),
-                Some(collector) => Box::pin(calling.ask(item, names, scope, collector.clone(), collector.expect())),
+                Some(collector) => {
+                    Box::pin(calling.ask_together(item, names, scope, collector.clone(), collector.expect()))
+                }
             }
         };
         let producer =

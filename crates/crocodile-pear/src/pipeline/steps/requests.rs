@@ -100,7 +100,7 @@ impl Decode for Requests {
 }
 
 impl Spec for Requests {
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         if !cx.flow.first {
             // Steps that use the names later have no problem of their own.
             cx.flow.pending.extend(self.0.keys().cloned());
@@ -132,7 +132,7 @@ impl Spec for Requests {
         }
         let order = order(&calls, &places, &mut cx.problems)?;
         explain(&calls, cx);
-        Some(Box::new(Calls { calls, order }))
+        Some(Arc::new(Calls { calls, order }))
     }
 }
 
@@ -324,7 +324,7 @@ struct Read {
 type Reading = Shared<BoxFuture<'static, Result<Option<Read>, Error>>>;
 
 impl Step for Calls {
-    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+    fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         let mut readings: Vec<Option<Reading>> = vec![None; self.calls.len()];
         let mut outcomes: Vec<Option<BoxFuture<'static, Outcome>>> = self.calls.iter().map(|_| None).collect();
         for &at in &self.order {
@@ -368,7 +368,7 @@ impl Step for Calls {
     }
 
     /// Never behind another step: `compile` refuses that.
-    fn run(&self, _: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
 }

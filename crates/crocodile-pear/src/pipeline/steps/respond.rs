@@ -116,7 +116,7 @@ impl Spec for Respond {
         About { replaces, hands_on, ends: true, writes, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let spec = self.0;
         let (text, unread) = (spec.describe(), spec.sends_body_alone());
         let status = spec.status.map_or(Some(None), |status| status.compile(cx).map(Some));
@@ -136,7 +136,7 @@ impl Spec for Respond {
         let ready = ReadyRespond::new(status?, headers?, body?, spec.max_body.bytes(), cx.flow.first);
         let ready = ReadyRespond { unread, ..ready };
         cx.explain(text, ready.reads.then_some("the answer is read whole, for the expressions"), 0);
-        Some(Box::new(Responding(Arc::new(ready))))
+        Some(Arc::new(ready))
     }
 }
 
@@ -222,8 +222,6 @@ fn template(text: &Located<String>, cx: &mut Compile<'_>) -> Option<Template> {
     }
 }
 
-struct Responding(Arc<ReadyRespond>);
-
 struct ReadyRespond {
     status: Option<Status>,
     headers: Headers,
@@ -242,15 +240,15 @@ enum Status {
     Jq(Box<Filter>),
 }
 
-impl Step for Responding {
-    fn begin(&self, scope: &Arc<Scope>) -> Flow {
+impl Step for ReadyRespond {
+    fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         self.run(Flow::one(scope.next_producer(), ready(Some(Ok(blank())))), scope)
     }
 
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope) = (self.0.clone(), scope.clone());
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let scope = scope.clone();
         flow.map(move |producer| {
-            let (ready, scope) = (ready.clone(), scope.clone());
+            let (ready, scope) = (self.clone(), scope.clone());
             producer.then(move |outcome| respond(ready, outcome, scope))
         })
     }

@@ -1,5 +1,7 @@
 //! `select`: the fields that are wanted, written in the shape that they shall have.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use crate::config::problem::Problems;
@@ -110,7 +112,7 @@ impl Spec for Select {
         About { replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let kept = self.1.or_else(|| {
             // Each by itself: its faults have their places then.
             let filters: Vec<_> = expressions(&self.0.value).into_iter().map(|each| cx.filter(each)).collect();
@@ -123,7 +125,7 @@ impl Spec for Select {
         let one = cx.filter(&kept.one)?;
         let waits = "an item's body is read whole before its fields are taken";
         cx.explain(format!("select {}", names(&self.0.value)), Some(waits), 0);
-        Some(Box::new(Reshape::new("select", one, Some(each), MAX_BODY.bytes(), cx.flow.first)))
+        Some(Arc::new(Reshape::new("select", one, Some(each), MAX_BODY.bytes(), cx.flow.first)))
     }
 }
 

@@ -15,7 +15,7 @@ impl Spec for Sql {
         About { asks_database: true, replaces: self.name.is_none(), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let (place, many) = (self.to.span, matches!(cx.flow.shape, Shape::Many(_)));
         if let Some(name) = self.name.as_ref().filter(|_| !cx.flow.item) {
             let remedy = "leave out `as`, or put a step before this one";
@@ -33,22 +33,19 @@ impl Spec for Sql {
         }
         let waits = statement.name.as_ref().map(|_| "the item and the result are read whole, to be one object");
         cx.explain(text, waits, cx.flow.shape.most());
-        Some(Box::new(Statements(Arc::new(statement))))
+        Some(Arc::new(statement))
     }
 }
 
-/// The step.
-struct Statements(Arc<ReadyStatement>);
-
-impl Step for Statements {
-    fn begin(&self, scope: &Arc<Scope>) -> Flow {
-        Flow::one(scope.next_producer(), self.0.clone().make(jq::null().into(), None, scope.clone()))
+impl Step for ReadyStatement {
+    fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
+        Flow::one(scope.next_producer(), self.make(jq::null().into(), None, scope.clone()))
     }
 
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (statement, scope) = (self.0.clone(), scope.clone());
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let scope = scope.clone();
         flow.map(move |producer| {
-            let (statement, scope) = (statement.clone(), scope.clone());
+            let (statement, scope) = (self.clone(), scope.clone());
             producer.then(move |outcome| follow(statement, outcome, scope))
         })
     }

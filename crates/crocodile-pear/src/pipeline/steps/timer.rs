@@ -55,9 +55,9 @@ impl Spec for Timer {
         About { looks_on: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         cx.explain(format!("timer: {}", self.0), None, 0);
-        Some(Box::new(Timing { label: self.0.value.into() }))
+        Some(Arc::new(Timing { label: self.0.value.into() }))
     }
 }
 
@@ -66,7 +66,7 @@ struct Timing {
 }
 
 impl Step for Timing {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         time(flow, &self.label, scope)
     }
 }

@@ -1,5 +1,7 @@
 //! `transform`: a new body for each item, by an expression.
 
+use std::sync::Arc;
+
 use crate::config::problem::Problems;
 use crate::config::spec::{Expression, Located, Size, only};
 use crate::pipeline::step::reshape::Reshape;
@@ -35,9 +37,9 @@ impl Spec for Transform {
         About { replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let filter = cx.filter(&self.jq)?;
         cx.explain("transform each item", Some("an item's body is read whole before it is transformed"), 0);
-        Some(Box::new(Reshape::new("transform", filter, None, self.max_body.bytes(), cx.flow.first)))
+        Some(Arc::new(Reshape::new("transform", filter, None, self.max_body.bytes(), cx.flow.first)))
     }
 }

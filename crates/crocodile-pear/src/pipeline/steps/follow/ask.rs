@@ -33,7 +33,7 @@ impl Asks {
 }
 
 impl Step for Asks {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope, at_once) = (self.ready.clone(), scope.clone(), flow.at_once());
         let collector = Collector::new(self.asking.clone(), &scope);
         let producers = collector.watch(flow).map(move |(producer, coming)| {

@@ -29,10 +29,10 @@ impl Created {
         About { follows: true, needs_items: true, writes: vec![CONTENT_LOCATION], ..About::default() }
     }
 
-    pub(crate) fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    pub(crate) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let address = Located::new(ADDRESS.to_owned(), self.0);
         let (ready, _) = Follow::of(Expression::plain(address)).ready(cx)?;
-        Some(Box::new(Reading(ready)))
+        Some(Arc::new(Reading(ready)))
     }
 }
 
@@ -40,7 +40,7 @@ impl Created {
 struct Reading(Arc<Ready>);
 
 impl Step for Reading {
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
         flow.map(move |producer| {
             let (ready, scope) = (ready.clone(), scope.clone());

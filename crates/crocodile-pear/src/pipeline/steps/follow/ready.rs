@@ -41,8 +41,6 @@ use super::growth::Growth;
 use super::leads::{Act, Lead, Links, Variables, expand};
 use super::written::PAGES;
 
-pub(super) struct Following(pub(super) Arc<Ready>);
-
 pub(super) struct Ready {
     pub(super) links: Links,
     /// The variables with which templated links are expanded.
@@ -83,19 +81,19 @@ pub(super) struct Ready {
     pub(super) notes_base: bool,
 }
 
-impl Step for Following {
+impl Step for Ready {
     fn templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
-        self.0.templates(answer)
+        self.link_templates(answer)
     }
 
-    fn run(&self, flow: Flow, scope: &Arc<Scope>) -> Flow {
-        let (ready, scope) = (self.0.clone(), scope.clone());
+    fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
+        let (ready, scope) = (self, scope.clone());
         if ready.pages.is_some() {
             return turn(ready, flow, scope);
         }
         flow.map(move |producer| {
             let outcome = match producer.outcome {
-                Awaited::Here(outcome) => match ready.begin(outcome, &scope) {
+                Awaited::Here(outcome) => match ready.open(outcome, &scope) {
                     StartedFollow::Over(outcome) => Awaited::Here(outcome),
                     StartedFollow::Fetching(item) => Awaited::later(Ending::new(ready.clone(), item, scope.clone())),
                     StartedFollow::Other(outcome) => Awaited::later(follow(ready.clone(), outcome, scope.clone())),
@@ -112,7 +110,7 @@ pub(super) async fn follow_later(
     outcome: BoxFuture<'static, Outcome>,
     scope: Arc<Scope>,
 ) -> Outcome {
-    match ready.begin(outcome.await, &scope) {
+    match ready.open(outcome.await, &scope) {
         StartedFollow::Over(outcome) => outcome,
         StartedFollow::Fetching(item) => Ending::new(ready, item, scope).await,
         // Boxed: items that are at hand would carry the room.
@@ -412,7 +410,7 @@ pub(super) async fn together<F: Future>(futures: impl ExactSizeIterator<Item = F
 
 impl Ready {
     /// Starts to fetch what the usual item needs: one that is at hand, with one link.
-    pub(super) fn begin(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> StartedFollow {
+    pub(super) fn open(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> StartedFollow {
         let answer = match outcome {
             Some(Ok(answer)) if answer.is_usable() => answer,
             other => return StartedFollow::Over(other),

@@ -11,7 +11,7 @@ use crate::template::uri_template;
 
 impl Ready {
     /// The templates that its links are in this answer, or in an object of it: an `each` may stand before.
-    pub(super) fn templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
+    pub(super) fn link_templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
         let mut found: Vec<LinkTemplate> = Vec::new();
         for document in hypermedia::objects(answer) {
             let links = match &self.links {
