@@ -29,18 +29,18 @@ impl Decode for First {
 }
 
 impl Spec for First {
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Box<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
         let most = self.0.get() as u64;
         if let Shape::Many(before) = cx.flow.shape {
             cx.flow.shape = Shape::Many(before.min(most));
         }
         cx.explain(format!("keep the first {most}"), None, 0);
-        Some(Box::new(self))
+        Some(Arc::new(self))
     }
 }
 
 impl Step for First {
-    fn run(&self, flow: Flow, _: &Arc<Scope>) -> Flow {
+    fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let at_once = flow.at_once().min(self.0.get());
         Flow::stream(flow.take(self.0.get()), at_once)
     }
@@ -58,7 +58,7 @@ mod tests {
     async fn what_is_not_kept_is_not_called() {
         let never = |id| Producer { id, name: None, outcome: Awaited::later(async { panic!("a call was made") }) };
         let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()));
-        let two = First(NonZeroUsize::new(2).expect("more than none"));
+        let two = Arc::new(First(NonZeroUsize::new(2).expect("more than none")));
         let kept: Vec<Producer> = two.run(Flow::of((0..5).map(never).collect()), &scope).collect().await;
         assert_eq!(kept.iter().map(|kept| kept.id).collect::<Vec<_>>(), [0, 1]);
     }
