@@ -149,7 +149,7 @@ pub(super) fn noted(
 pub(super) fn begin(
     cached: Option<Arc<Cached>>,
     caller: Caller,
-    call: Call,
+    call: Box<Call>,
     keeping: Box<Keeping>,
 ) -> AuthenticatedCall {
     // A connection that changes its protocol, and a body, are for one client.
@@ -171,7 +171,7 @@ const MOST_BODY: usize = 1 << 20;
 async fn with_body(
     cached: Arc<Cached>,
     caller: Caller,
-    mut call: Call,
+    mut call: Box<Call>,
     mut keeping: Box<Keeping>,
 ) -> Result<Answer, Error> {
     let body = match call.body.take() {
@@ -190,7 +190,7 @@ async fn with_body(
 fn serve(
     cached: Arc<Cached>,
     caller: Caller,
-    mut call: Call,
+    mut call: Box<Call>,
     keeping: Box<Keeping>,
     body: Option<Bytes>,
 ) -> AuthenticatedCall {
@@ -204,7 +204,7 @@ fn serve(
                 note_answer(&caller.shared, note, &call.method, call.target.clone(), &answer, Instant::now());
             }
             if let Some(errand) = behind {
-                let headers = call.headers.clone();
+                let headers = std::mem::take(&mut call.headers);
                 let fetch = Fetcher::new(&cached, &caller, call, keeping.personal);
                 cached.cache.refresh(errand, headers, Box::new(fetch));
             }
@@ -221,12 +221,12 @@ fn serve(
 async fn fetch(
     cached: Arc<Cached>,
     caller: Caller,
-    mut call: Call,
+    mut call: Box<Call>,
     keeping: Box<Keeping>,
     shelved: Option<Key>,
     errand: Box<FetchPlan>,
 ) -> Result<Answer, Error> {
-    let (headers, deadline) = (call.headers.clone(), call.deadline);
+    let (headers, deadline) = (std::mem::take(&mut call.headers), call.deadline);
     // If another request fetches the answer, no exchange notes this call.
     let unmade =
         call.note.as_ref().map(|note| (note.clone(), call.method.clone(), call.target.clone(), Instant::now()));
@@ -251,14 +251,10 @@ async fn fetch(
 }
 
 /// A call whose answer is not kept, but is a part of an answer that may be.
-async fn uncached(caller: Caller, call: Call, keeping: Box<Keeping>) -> Result<Answer, Error> {
-    let answer = make(&caller, call).await;
+async fn uncached(caller: Caller, call: Box<Call>, keeping: Box<Keeping>) -> Result<Answer, Error> {
+    let answer = caller.begin(call).finish().await;
     keeping.note_outcome(&answer);
     answer
-}
-
-async fn make(caller: &Caller, call: Call) -> Result<Answer, Error> {
-    caller.begin(Box::new(call)).finish().await
 }
 
 impl Cached {
@@ -310,15 +306,15 @@ fn adopt(shared: &Shared, answer: Answer) -> Answer {
 struct Fetcher {
     caller: Caller,
     /// The first call gets what exists only once: the body, and the client's side channels (upgrade, interim
-    /// answers).
-    calls: Mutex<(Option<Call>, Call)>,
+    /// answers). Neither has header fields: each fetch has its own.
+    calls: Mutex<(Option<Box<Call>>, Call)>,
     personal: CredentialUse,
     tags: Option<Arc<Filter>>,
     validates: bool,
 }
 
 impl Fetcher {
-    fn new(cached: &Cached, caller: &Caller, call: Call, personal: CredentialUse) -> Self {
+    fn new(cached: &Cached, caller: &Caller, call: Box<Call>, personal: CredentialUse) -> Self {
         let again = Call {
             method: call.method.clone(),
             timeouts: call.timeouts.clone(),
@@ -354,18 +350,16 @@ impl Fetch for Fetcher {
     fn fetch(&self, headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
         let headers = self.with_conditions(headers);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = match (calls.0.take(), standing) {
-            // Other requests with later deadlines may wait for it.
-            (Some(call), Initiator::Client) => Call { headers, deadline: None, ..call },
-            _ => {
-                let again = calls.1.repeat().unwrap_or_else(|| Call::get(String::new()));
-                Call { headers, ..again }
-            }
+        let mut call = match (calls.0.take(), standing) {
+            (Some(call), Initiator::Client) => call,
+            _ => Box::new(calls.1.repeat().unwrap_or_else(|| Call::get(String::new()))),
         };
         drop(calls);
+        // Other requests with later deadlines may wait for it.
+        (call.headers, call.deadline) = (headers, None);
         let (caller, personal) = (self.caller.clone(), self.personal);
         Box::pin(async move {
-            let answer = make(&caller, call).await?;
+            let answer = caller.begin(call).finish().await?;
             Ok(FetchedAnswer { answer, personal, parts: None })
         })
     }

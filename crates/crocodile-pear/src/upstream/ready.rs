@@ -44,7 +44,7 @@ use crate::telemetry::histogram::Snapshot;
 #[inline]
 fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> AuthenticatedCall {
     match std::mem::take(&mut call.keeping) {
-        ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), *call, keeping),
+        ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), call, keeping),
         ForCaches::Nothing | ForCaches::Part(_) => caller.begin(call),
     }
 }

@@ -434,11 +434,14 @@ impl Trip {
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
         let answer = gained.answer;
-        let shared = self.leading.is_some() && policy::is_shared_failure(answer.status, &answer.headers);
-        if !shared || gained.personal != CredentialUse::default() || has_events(&answer.headers) {
-            return self.hand_over(answer, reason, leader);
-        }
-        let Vary::On(names) = Vary::of(&answer.headers).and(&self.cache.rules().vary) else { return };
+        let shared = self.leading.is_some()
+            && policy::is_shared_failure(answer.status, &answer.headers)
+            && gained.personal == CredentialUse::default()
+            && !has_events(&answer.headers);
+        let names = match Vary::of(&answer.headers).and(&self.cache.rules().vary) {
+            Vary::On(names) if shared => names,
+            _ => return self.hand_over(answer, reason, leader),
+        };
         let (body, arriving) = match spread(answer.body) {
             Ok(spread) => spread,
             Err(error) => return self.fail(error, leader),

@@ -252,7 +252,11 @@ impl Cache {
                 self.traffic.count(asked.fetched());
                 Err(error)
             }
-            Ok(CoalescedOutcome::Alone) => Err(Error::new(Kind::Internal, "the gateway is stopping")),
+            // Its task panicked: while the runtime shuts down, nobody is here to be told.
+            Ok(CoalescedOutcome::Alone) => {
+                tracing::error!(target: "crocodile_pear::cache", cache = self.name, "a fetch ended without an answer, because of a fault in the program");
+                Err(Error::new(Kind::Internal, "the fetch for the cache ended without an answer"))
+            }
         }
     }
 
@@ -476,6 +480,29 @@ mod tests {
     async fn a_request_after_a_purge_does_not_get_what_was_fetched_before_it() {
         let bodies = purged_meanwhile(Purge::Tag("item".to_owned())).await;
         assert_eq!(bodies, [b"1", b"1", b"2", b"2"].map(|body| body.to_vec()));
+    }
+
+    /// Panics.
+    struct Faulty;
+
+    impl Fetch for Faulty {
+        fn fetch(&self, _: HeaderMap, _: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
+            Box::pin(async { panic!("a fault") })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fetch_that_panics_is_told_as_a_fault_and_leaves_the_place_free() {
+        let (here, store) = (CacheOwner::Upstream("test".to_owned()), Arc::new(Store::new(1 << 20)));
+        let cache = Cache::new("test", &here, store, Rules { max_size: 1 << 20, ..Rules::default() });
+        let (headers, key) = (HeaderMap::new(), Key::new("http://a/item", b""));
+        let question = Question { method: &Method::GET, key, headers: &headers, audience: Audience::All };
+        let (Reply::Fetch(errand), _) = cache.look(question) else { panic!("nothing is kept") };
+        let failed = cache.fetch(errand, HeaderMap::new(), None, Box::new(Faulty)).await.err().expect("no answer");
+        assert_eq!((failed.kind(), failed.detail()), (Kind::Internal, "the fetch for the cache ended without an answer"));
+        let numbers = Numbers::new();
+        numbers.0.1.add_permits(1);
+        assert_eq!(ask(cache, numbers).await, b"1");
     }
 
     #[tokio::test]

@@ -461,11 +461,11 @@ pub fn invalidates(method: &Method, status: StatusCode) -> bool {
     !is_safe(method) && (status.is_success() || status.is_redirection())
 }
 
-/// Whether waiting requests may share an answer though it is not kept: it is a failure, and not personal.
+/// Whether waiting requests may share an answer though it is not kept: it is a failure, and not personal. Its `Vary` counts besides.
 pub fn is_shared_failure(status: StatusCode, headers: &HeaderMap) -> bool {
     let control = AnswerControl::of(headers);
     let personal = control.no_store || control.private != Scoped::Absent || headers.contains_key(SET_COOKIE);
-    Failure::of(status).is_some() && !personal && Vary::of(headers) != Vary::Unknown
+    Failure::of(status).is_some() && !personal
 }
 
 /// Whether it declares nothing about caching.
