@@ -37,6 +37,21 @@ async fn a_client_does_not_grow_with_the_servers_that_it_calls() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_dropped_leaves_no_task_behind() {
+    let shop = Shop::open(|_, out| out.write_all(&answer(200, JSON, "{}")));
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..100 {
+        // Its connection is kept until then.
+        Client::new().get(format!("http://{}/", shop.address)).bytes().await.unwrap();
+    }
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(tasks() < before + 5, "{} tasks, {before} before", tasks());
+}
+
+#[tokio::test]
 async fn a_link_leads_only_where_its_own_pipeline_calls() {
     let (other, shop) = (Shop::open(|_, out| out.write_all(&answer(200, JSON, "{}"))), "/order");
     let link = format!(r#"{{"user": "http://{}/users/7"}}"#, other.address);

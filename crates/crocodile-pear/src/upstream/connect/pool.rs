@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::Connector;
@@ -73,8 +74,20 @@ pub(crate) struct ShardState {
     pub(crate) most: Option<usize>,
     /// When the server last chose HTTP/1.1.
     pub(crate) single: Option<Instant>,
-    /// The runtime whose task closes idle connections of this shard, if there is one.
-    cleared_by: Option<runtime::Id>,
+    /// The task that closes idle connections of this shard, if there is one.
+    clearing: Option<Clearing>,
+}
+
+/// A task that closes idle connections. It ends with its pool: a program may call one server after another, each once.
+struct Clearing {
+    runtime: runtime::Id,
+    task: AbortHandle,
+}
+
+impl Drop for Clearing {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 pub(crate) struct KeptConnection {
@@ -226,8 +239,9 @@ impl Pool {
             state.kept.pop_front();
         }
         state.kept.push_back(KeptConnection { wire, since: now, runtime: id });
-        if state.cleared_by.replace(id) != Some(id) {
-            runtime.spawn(clear(Arc::downgrade(self), thread, id, bounds.keep.min(bounds.lifetime) / 2));
+        if state.clearing.as_ref().is_none_or(|clearing| clearing.runtime != id) {
+            let task = clear(Arc::downgrade(self), thread, id, bounds.keep.min(bounds.lifetime) / 2);
+            state.clearing = Some(Clearing { runtime: id, task: runtime.spawn(task).abort_handle() });
         }
     }
 
@@ -251,7 +265,7 @@ impl Pool {
             young && (kept.runtime != id || kept.wire.io.at_rest(&mut nobody))
         });
         if state.kept.is_empty() {
-            state.cleared_by = None;
+            state.clearing = None;
             return Remaining::Nothing;
         }
         Remaining::Some
