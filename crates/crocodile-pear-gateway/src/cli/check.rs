@@ -4,24 +4,24 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::file::File;
+use super::file::ConfigFile;
 use super::print::print;
 use crate::config::{Colour, Format};
 
 #[derive(Args)]
 pub struct Check {
     #[command(flatten)]
-    file: File,
+    file: ConfigFile,
     /// The format of the report.
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    format: Form,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
     /// Exits with 1 if there is a warning, too.
     #[arg(long)]
     strict: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Form {
+enum OutputFormat {
     /// For people.
     Text,
     /// A JSON list, for editors.
@@ -32,11 +32,11 @@ impl Check {
     pub fn execute(self) -> ExitCode {
         let loaded = self.file.load();
         let format = match self.format {
-            Form::Text => Format::Text(Colour::on(&std::io::stdout())),
-            Form::Json => Format::Json,
+            OutputFormat::Text => Format::Text(Colour::on(&std::io::stdout())),
+            OutputFormat::Json => Format::Json,
         };
         print(&loaded.report(format));
-        if let (Form::Text, Some(gateway)) = (&self.format, &loaded.gateway) {
+        if let (OutputFormat::Text, Some(gateway)) = (&self.format, &loaded.gateway) {
             let endpoints = count(gateway.endpoints().len(), "endpoint");
             let upstreams = count(gateway.upstreams().len(), "upstream");
             print(&format!("{}: good ({endpoints}, {upstreams})\n", self.file.file.display()));

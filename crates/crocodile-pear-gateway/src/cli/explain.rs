@@ -11,7 +11,7 @@ use crocodile_pear::unstable::json::Raw;
 use crocodile_pear::unstable::pipeline::step::{Outline, PublicLinks};
 use crocodile_pear::unstable::upstream::Upstream;
 
-use super::file::File;
+use super::file::ConfigFile;
 use super::print::print;
 use crate::gateway::Endpoint;
 use crate::layer::stack::Stack;
@@ -19,7 +19,7 @@ use crate::layer::stack::Stack;
 #[derive(Args)]
 pub struct Explain {
     #[command(flatten)]
-    file: File,
+    file: ConfigFile,
     /// The endpoint, such as `GET /inbox/{category}` [default: all].
     endpoint: Option<String>,
     /// A recorded answer of an upstream, as JSON: names the variables of links in it that are templates

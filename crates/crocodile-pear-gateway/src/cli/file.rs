@@ -24,7 +24,7 @@ const STACK: usize = 8 << 20;
 
 /// Where the configuration is.
 #[derive(clap::Args)]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     /// The configuration file; `-` for the standard input.
     #[arg(default_value = CONFIG)]
     pub(super) file: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct Loaded {
     pub(super) log: Option<Log>,
 }
 
-impl File {
+impl ConfigFile {
     /// Reads and compiles it: the same way for `run`, `check`, `explain` and a reload.
     pub(super) fn load(&self) -> Loaded {
         self.reload(&Lasting::default())

@@ -12,7 +12,7 @@ use rustls::{ClientConnection, Stream};
 
 use super::print::print;
 use super::probe::target::{Scheme, Target};
-use super::probe::trust::{Files, Trust, Verify};
+use super::probe::trust::{ProbeTls, TlsFiles, Verify};
 use super::probe::{between, minutes};
 use crate::runtime::threads::event_loop;
 
@@ -26,7 +26,7 @@ pub struct Health {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = between(Duration::from_millis(10), minutes(5)))]
     timeout: Duration,
     #[command(flatten)]
-    files: Files,
+    files: TlsFiles,
     /// Accept a certificate that is not trusted.
     #[arg(long)]
     insecure: bool,
@@ -77,7 +77,7 @@ impl Health {
                     return ask(socket, &target.authority, &target.path).map_err(told);
                 }
                 let verify = if self.insecure { Verify::Not } else { Verify::Strictly };
-                let trust = Trust::new(&target.host, &self.files, verify)?;
+                let trust = ProbeTls::new(&target.host, &self.files, verify)?;
                 let config = trust.any().map_err(|error| error.to_string())?;
                 let connection = ClientConnection::new(config.into(), trust.name.clone());
                 let mut connection = connection.map_err(|error| error.to_string())?;

@@ -31,13 +31,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::task::JoinHandle;
 
 use self::dial::Dial;
-use self::found::Found;
-use self::keep::Idle;
-use self::progress::Progress;
+use self::found::ProbeResult;
+use self::keep::IdleTime;
+use self::progress::ProgressLine;
 use self::target::{Scheme, Target};
 use self::trouble::Trouble;
-use self::trust::{Files, Trust, Verify};
-use self::way::{Http, Way};
+use self::trust::{ProbeTls, TlsFiles, Verify};
+use self::way::{Http, ProtocolStack};
 use super::print::print;
 use crate::runtime::threads::event_loop;
 
@@ -65,7 +65,7 @@ pub struct Probe {
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = field)]
     header: Vec<(HeaderName, HeaderValue)>,
     #[command(flatten)]
-    files: Files,
+    files: TlsFiles,
     /// Measure even if the certificate is not trusted.
     #[arg(long)]
     insecure: bool,
@@ -144,22 +144,22 @@ impl Probe {
         if found.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
     }
 
-    fn trust(&self) -> Result<Option<Trust>, String> {
+    fn trust(&self) -> Result<Option<ProbeTls>, String> {
         if self.url.scheme == Scheme::Http {
-            let Files { ca, certificate, .. } = &self.files;
+            let TlsFiles { ca, certificate, .. } = &self.files;
             return match ca.is_some() || certificate.is_some() || self.insecure {
                 true => Err("--ca, --certificate and --insecure are for https URLs".to_owned()),
                 false => Ok(None),
             };
         }
         let verify = if self.insecure { Verify::Not } else { Verify::Strictly };
-        Trust::new(&self.url.host, &self.files, verify).map(Some)
+        ProbeTls::new(&self.url.host, &self.files, verify).map(Some)
     }
 
-    async fn probe(&self, trust: Option<Trust>) -> Found {
+    async fn probe(&self, trust: Option<ProbeTls>) -> ProbeResult {
         let begun = Instant::now();
-        let progress = Progress::new();
-        let mut found = Found::new(self.url.clone(), self.calls, self.limit);
+        let progress = ProgressLine::new();
+        let mut found = ProbeResult::new(self.url.clone(), self.calls, self.limit);
         if let Err(trouble) = self.search(begun, trust, &mut found, &progress).await {
             found.problems.push(trouble);
         }
@@ -172,9 +172,9 @@ impl Probe {
     async fn search(
         &self,
         begun: Instant,
-        trust: Option<Trust>,
-        found: &mut Found,
-        progress: &Progress,
+        trust: Option<ProbeTls>,
+        found: &mut ProbeResult,
+        progress: &ProgressLine,
     ) -> Result<(), Trouble> {
         let address = self.address(found, progress).await?;
         let deadline = begun + self.limit;
@@ -205,7 +205,7 @@ impl Probe {
     }
 
     /// The first address that takes a connection.
-    async fn address(&self, found: &mut Found, progress: &Progress) -> Result<SocketAddr, Trouble> {
+    async fn address(&self, found: &mut ProbeResult, progress: &ProgressLine) -> Result<SocketAddr, Trouble> {
         progress.say("resolving the name");
         let limit = self.timeout.min(self.limit);
         let (addresses, cold) = self.url.resolve(limit).await?;
@@ -233,9 +233,9 @@ impl Probe {
         headers
     }
 
-    fn watch(&self, dial: &Arc<Dial>, found: &Found) -> Vec<(Http, JoinHandle<Result<Idle, Trouble>>)> {
+    fn watch(&self, dial: &Arc<Dial>, found: &ProbeResult) -> Vec<(Http, JoinHandle<Result<IdleTime, Trouble>>)> {
         let longest = self.idle;
-        let watched = found.newest().into_iter().filter(|_| !longest.is_zero()).map(|way: Way| {
+        let watched = found.newest().into_iter().filter(|_| !longest.is_zero()).map(|way: ProtocolStack| {
             let dial = dial.clone();
             (way.http, tokio::spawn(async move { keep::wait(&dial, way, longest).await }))
         });
@@ -243,10 +243,10 @@ impl Probe {
     }
 
     /// Resumes a TLS session; a single version of HTTP is enough to see that.
-    async fn resume(&self, dial: &Dial, found: &mut Found, progress: &Progress) {
+    async fn resume(&self, dial: &Dial, found: &mut ProbeResult, progress: &ProgressLine) {
         progress.say("resuming sessions of TLS");
         let http = found.ways().next().map(|way| way.http);
-        let ways: Vec<Way> = found.ways().filter(|way| Some(way.http) == http).collect();
+        let ways: Vec<ProtocolStack> = found.ways().filter(|way| Some(way.http) == http).collect();
         for (way, tls) in ways.into_iter().filter_map(|way| Some((way, way.tls?))) {
             match resume::resume(dial, way, tls).await {
                 Ok(resumed) => found.resumed.push(resumed),
@@ -255,7 +255,12 @@ impl Probe {
         }
     }
 
-    async fn join(&self, idle: Vec<(Http, JoinHandle<Result<Idle, Trouble>>)>, found: &mut Found, progress: &Progress) {
+    async fn join(
+        &self,
+        idle: Vec<(Http, JoinHandle<Result<IdleTime, Trouble>>)>,
+        found: &mut ProbeResult,
+        progress: &ProgressLine,
+    ) {
         progress.say("watching connections at rest");
         for (http, watched) in idle {
             match watched.await {
@@ -267,7 +272,7 @@ impl Probe {
         }
     }
 
-    async fn count(&self, begun: Instant, dial: &Dial, found: &mut Found, progress: &Progress) {
+    async fn count(&self, begun: Instant, dial: &Dial, found: &mut ProbeResult, progress: &ProgressLine) {
         for (number, way) in found.newest().into_iter().enumerate() {
             progress.say(&format!("counting requests on one connection, {}", way.http.label()));
             let end = share(begun, self.limit, 0.2 * (number + 1) as f64);

@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::file::File;
+use super::file::ConfigFile;
 use crate::acme::Renewals;
 use crate::admin;
 use crate::gateway::Gateway;
@@ -37,7 +37,7 @@ use crate::telemetry::metrics::CutOff;
 #[derive(Args)]
 pub struct Run {
     #[command(flatten)]
-    file: File,
+    file: ConfigFile,
 }
 
 impl Run {
@@ -128,14 +128,14 @@ pub fn serve(
     }
 }
 
-type Failure = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
 fn try_serve(
     document: &Document,
     live: &Arc<Live>,
     handover: Arc<Handover>,
     started: impl FnOnce(&Address, Option<&Address>),
-) -> Result<(), Failure> {
+) -> Result<(), BoxError> {
     let cores = document.threads.or(thread::available_parallelism().ok()).map_or(1, usize::from);
     let descriptors = raise_descriptors().map(|all| all.saturating_sub(OF_CORE * cores + OF_PROCESS));
     let mut listeners = Listeners::new(cores, "listen", &handover);
@@ -230,7 +230,7 @@ fn grace(document: &Document) -> Duration {
     document.clients.as_ref().and_then(|clients| clients.grace).unwrap_or(usual)
 }
 
-fn listening(written: &Located<String>) -> Result<Address, Failure> {
+fn listening(written: &Located<String>) -> Result<Address, BoxError> {
     // `check` has refused what is no address.
     address::read(written, &mut Problems::default()).ok_or_else(|| format!("`{written}` is not an address").into())
 }
@@ -255,7 +255,7 @@ fn settings(clients: &Clients) -> Settings {
 
 /// The parts that change while the gateway serves.
 struct Reload {
-    file: File,
+    file: ConfigFile,
     live: Arc<Live>,
     /// Facts about the configuration that serves.
     facts: Facts,
@@ -337,7 +337,7 @@ impl Reload {
         self.live.configured().accept(lines);
         let facts = Facts::of(document);
         helper_threads::apply(facts.settings.thread_pool.as_ref());
-        let change = Change::between(&self.facts, &facts);
+        let change = ReloadChanges::between(&self.facts, &facts);
         tracing::info!("configuration reloaded; {change}");
         if !change.restart.is_empty() {
             tracing::warn!("{} changed: this needs a restart", change.restart.join(", "));
@@ -381,30 +381,30 @@ impl Facts {
 }
 
 /// The changes of a reload.
-struct Change {
-    endpoints: Names,
-    upstreams: Names,
+struct ReloadChanges {
+    endpoints: NameChanges,
+    upstreams: NameChanges,
     /// Settings that a reload does not change.
     restart: Vec<&'static str>,
 }
 
 /// Names that have come and gone.
-struct Names {
+struct NameChanges {
     added: Vec<String>,
     removed: Vec<String>,
 }
 
-impl Names {
+impl NameChanges {
     fn between(before: &[String], after: &[String]) -> Self {
         let beyond = |one: &[String], other: &[String]| {
             let other: HashSet<&String> = other.iter().collect();
             one.iter().filter(|name| !other.contains(name)).cloned().collect()
         };
-        Names { added: beyond(after, before), removed: beyond(before, after) }
+        NameChanges { added: beyond(after, before), removed: beyond(before, after) }
     }
 }
 
-impl fmt::Display for Names {
+impl fmt::Display for NameChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.added.as_slice(), self.removed.as_slice()) {
             ([], []) => f.write_str("the same names"),
@@ -415,7 +415,7 @@ impl fmt::Display for Names {
     }
 }
 
-impl Change {
+impl ReloadChanges {
     fn between(Facts { endpoints, upstreams, settings: before }: &Facts, after: &Facts) -> Self {
         let written = |admin: &Option<AdminSpec>| {
             admin.as_ref().map(|admin| (admin.address.value.clone(), admin.hosts.clone(), admin.token.clone()))
@@ -427,15 +427,15 @@ impl Change {
             ("threads", before.threads != now.threads),
             ("clients", format!("{:?}", before.clients) != format!("{:?}", now.clients)),
         ];
-        Change {
-            endpoints: Names::between(endpoints, &after.endpoints),
-            upstreams: Names::between(upstreams, &after.upstreams),
+        ReloadChanges {
+            endpoints: NameChanges::between(endpoints, &after.endpoints),
+            upstreams: NameChanges::between(upstreams, &after.upstreams),
             restart: settings.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect(),
         }
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ReloadChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "endpoints: {}; upstreams: {}", self.endpoints, self.upstreams)
     }

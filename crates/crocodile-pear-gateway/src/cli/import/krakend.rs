@@ -41,9 +41,9 @@ use crocodile_pear::unstable::config::problem::{Problems, Span};
 
 use super::outcome::{Imported, Unreadable};
 use super::report::Report;
-use keys::Keys;
-use ledger::Ledger;
-use read::Read;
+use keys::ObjectKeys;
+use ledger::KeyLedger;
+use read::KrakendFile;
 
 /// Imports a file.
 ///
@@ -54,8 +54,8 @@ pub fn import(path: &Path) -> Result<Imported, Unreadable> {
 }
 
 /// Imports a file that was read.
-fn make(read: Read) -> Result<Imported, Unreadable> {
-    let Read { root, repeated, sources } = read;
+fn make(read: KrakendFile) -> Result<Imported, Unreadable> {
+    let KrakendFile { root, repeated, sources } = read;
     let version = match version(&root) {
         Ok(version) => version,
         Err((span, message, remedy)) => {
@@ -64,11 +64,11 @@ fn make(read: Read) -> Result<Imported, Unreadable> {
             return Err(Unreadable { sources, problems: problems.into_sorted() });
         }
     };
-    let ledger = Ledger::new(Report::new(sources), version);
+    let ledger = KeyLedger::new(Report::new(sources), version);
     for key in &repeated {
         ledger.ignore(&key.value, key.span, "the same object has the key again, and the last one counts");
     }
-    let configuration = Keys::root(&root, &ledger).map(|keys| service::read(&keys)).unwrap_or_default();
+    let configuration = ObjectKeys::root(&root, &ledger).map(|keys| service::read(&keys)).unwrap_or_default();
     Ok(Imported { configuration, report: ledger.close(&root) })
 }
 

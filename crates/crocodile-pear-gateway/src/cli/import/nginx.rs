@@ -39,12 +39,12 @@ use super::outcome::{Imported, Unreadable};
 use super::report::Report;
 use super::yaml::{Map, Yaml};
 use document::Hosted;
-use file::File;
-use ledger::Ledger;
-use listen::Found;
+use file::NginxFile;
+use ledger::DirectiveLedger;
+use listen::VirtualServer;
 use parse::Directive;
 use scope::Scope;
-use server::Server;
+use server::ServerContext;
 use variable::Maps;
 
 /// Imports a file; `output` is the folder of the configuration.
@@ -62,7 +62,7 @@ pub fn import(path: &Path, output: &Path) -> Result<Imported, Unreadable> {
         problems.error::<()>(span, message, "name the file that nginx reads: nginx.conf, or one with `server { … }`");
         return Err(Unreadable { sources: read.sources, problems: problems.into_sorted() });
     }
-    let ledger = Ledger::default();
+    let ledger = DirectiveLedger::default();
     outer.iter().for_each(|directive| ledger.import(directive));
     let all: Vec<&Directive> = http.iter().flat_map(|level| level.iter()).collect();
     let named = |name: &str, key: fn(&Directive) -> Option<String>| -> HashMap<String, &Directive> {
@@ -76,7 +76,7 @@ pub fn import(path: &Path, output: &Path) -> Result<Imported, Unreadable> {
     let first = |directive: &Directive| directive.arg(0).map(str::to_owned);
     let variable = |directive: &Directive| directive.arg(1).map(|name| name.trim_start_matches('$').to_owned());
     let maps = Maps { blocks: named("map", variable), ledger: &ledger, within: RefCell::default() };
-    let file = File {
+    let file = NginxFile {
         ledger: &ledger,
         http: Scope::new(http.clone()),
         blocks: named("upstream", first),
@@ -95,7 +95,7 @@ pub fn import(path: &Path, output: &Path) -> Result<Imported, Unreadable> {
         told_open: Cell::new(false),
         counted: RefCell::default(),
     };
-    let servers: Vec<Found<'_>> = all
+    let servers: Vec<VirtualServer<'_>> = all
         .iter()
         .filter(|directive| directive.name == "server" && directive.block.is_some())
         .map(|directive| listen::read(&file, directive))
@@ -118,7 +118,7 @@ fn contexts(directives: &[Directive]) -> (Vec<&Directive>, Vec<&[Directive]>) {
 }
 
 /// The configuration.
-fn configuration<'a>(file: &File<'a>, directives: &'a [Directive], servers: &[Found<'a>]) -> Map {
+fn configuration<'a>(file: &NginxFile<'a>, directives: &'a [Directive], servers: &[VirtualServer<'a>]) -> Map {
     let has_tls = servers.iter().any(|found| found.addresses.iter().any(|address| address.is_tls));
     let redirects: Vec<Option<Vec<&Directive>>> =
         servers.iter().map(|found| listen::redirects(found).filter(|_| has_tls)).collect();
@@ -192,7 +192,7 @@ fn configuration<'a>(file: &File<'a>, directives: &'a [Directive], servers: &[Fo
     configuration
 }
 
-fn threads(file: &File<'_>, directives: &[Directive], configuration: &mut Map) {
+fn threads(file: &NginxFile<'_>, directives: &[Directive], configuration: &mut Map) {
     let processes = directives.iter().find(|directive| directive.name == "worker_processes");
     let count = processes.and_then(|directive| directive.arg(0)?.parse::<u64>().ok());
     if let (Some(directive), Some(count)) = (processes, count.filter(|count| *count > 1)) {
@@ -203,8 +203,8 @@ fn threads(file: &File<'_>, directives: &[Directive], configuration: &mut Map) {
 
 /// The servers with their endpoints. The default server, which answers for all hosts that no other has, comes first.
 fn hosted<'a>(
-    file: &File<'a>,
-    servers: &[Found<'a>],
+    file: &NginxFile<'a>,
+    servers: &[VirtualServer<'a>],
     redirects: &[Option<Vec<&'a Directive>>],
     redirecting: &[bool],
 ) -> Vec<Hosted> {
@@ -262,8 +262,8 @@ fn hosted<'a>(
             continue;
         }
         ledger.import(found.directive);
-        let names = variable::Names { maps: Some(file.maps), ..listen::names(found) };
-        let endpoints = server::read(file, &Server { scope: found.scope.clone(), names });
+        let names = variable::Variables { maps: Some(file.maps), ..listen::names(found) };
+        let endpoints = server::read(file, &ServerContext { scope: found.scope.clone(), names });
         // The only server answers for all hosts; the default server of several has its own names as well.
         let hosts = if is_default { Vec::new() } else { found.hosts.clone() };
         hosts_of.push((hosts.clone(), at));

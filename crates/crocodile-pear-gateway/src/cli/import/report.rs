@@ -38,7 +38,7 @@ impl Fate {
 
 /// A setting of the input, and what became of it.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct ImportedSetting {
     /// Its path: `endpoints[3].backend[0].target`.
     pub key: String,
     /// Its place.
@@ -59,7 +59,7 @@ const PLACES: usize = 3;
 pub struct Report {
     /// The files of the input.
     pub sources: Sources,
-    settings: Vec<Setting>,
+    settings: Vec<ImportedSetting>,
 }
 
 impl Report {
@@ -101,11 +101,11 @@ impl Report {
     }
 
     fn note(&mut self, key: String, span: Span, fate: Fate, message: String, remedy: String) {
-        self.settings.push(Setting { key, span, fate, message, remedy });
+        self.settings.push(ImportedSetting { key, span, fate, message, remedy });
     }
 
     /// All settings, in the order of the files.
-    pub fn settings(&self) -> Vec<&Setting> {
+    pub fn settings(&self) -> Vec<&ImportedSetting> {
         let mut settings: Vec<_> = self.settings.iter().collect();
         settings.sort_by_key(|setting| setting.span);
         settings
@@ -124,7 +124,7 @@ impl Report {
     /// The problems that an operator should read: what was not imported as errors, what differs as warnings. What is said of
     /// several places is one problem.
     pub fn problems(&self) -> Vec<Problem> {
-        let mut folded: Vec<(&Setting, Vec<Span>)> = Vec::new();
+        let mut folded: Vec<(&ImportedSetting, Vec<Span>)> = Vec::new();
         let mut known = HashMap::new();
         for setting in self.settings() {
             if !matches!(setting.fate, Fate::Reported | Fate::Remarked) {
@@ -140,7 +140,7 @@ impl Report {
     }
 
     /// The problem of a setting, and of those at more places of which the same is to be said.
-    fn problem(&self, setting: &Setting, more: &[Span]) -> Problem {
+    fn problem(&self, setting: &ImportedSetting, more: &[Span]) -> Problem {
         let severity = if setting.fate == Fate::Reported { Severity::Error } else { Severity::Warning };
         let mut message = setting.message.clone();
         if !more.is_empty() {
@@ -177,7 +177,7 @@ impl Report {
 
     /// Every setting, for programs.
     pub fn json(&self) -> Value {
-        let setting = |setting: &&Setting| {
+        let setting = |setting: &&ImportedSetting| {
             let file = self.sources.file(setting.span.file).map(|source| source.path.display().to_string());
             json!({
                 "key": setting.key,

@@ -7,19 +7,19 @@ use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::upstream::Call;
 
 use super::dial::Dial;
-use super::found::{Advice, Found};
-use super::keep::Kept;
-use super::measure::Connection;
-use super::trouble::{Cause, Trouble, milliseconds, span};
-use super::trust::Files;
-use super::way::{Http, Way};
+use super::found::{Advice, ProbeResult};
+use super::keep::ConnectionLimits;
+use super::measure::ConnectionKind;
+use super::trouble::{Trouble, TroubleCause, milliseconds, span};
+use super::trust::TlsFiles;
+use super::way::{Http, ProtocolStack};
 use crate::cli::file::compile;
 use crate::config;
 
 /// Slower by less is what another run would find the other way round.
 const SLOWER: f64 = 1.1;
 
-pub fn advise(found: &Found, files: &Files) -> Advice {
+pub fn advise(found: &ProbeResult, files: &TlsFiles) -> Advice {
     let (protocol, way) = choose(found);
     let mut fields: Vec<(String, String)> = Vec::new();
     fields.extend(protocol.map(|(protocol, why)| (why.to_owned(), format!("protocol: {}", protocol.word()))));
@@ -34,7 +34,7 @@ pub fn advise(found: &Found, files: &Files) -> Advice {
     Advice { why: sentence(found, way), yaml: format!("upstreams:\n  server:\n    url: {url}\n{fields}") }
 }
 
-fn tls(found: &Found, files: &Files) -> Option<(String, String)> {
+fn tls(found: &ProbeResult, files: &TlsFiles) -> Option<(String, String)> {
     let named = [("ca", &files.ca), ("certificate", &files.certificate), ("key", &files.key)];
     let named = named.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?.display().to_string())));
     let named: String = named.map(|(name, file)| format!("\n      {name}: {}", quoted(&file))).collect();
@@ -54,11 +54,11 @@ fn tls(found: &Found, files: &Files) -> Option<(String, String)> {
 }
 
 /// Which protocol to write, if the usual one is not the best, and in which way calls are made then.
-fn choose(found: &Found) -> (Option<(Protocol, &'static str)>, Option<Way>) {
+fn choose(found: &ProbeResult) -> (Option<(Protocol, &'static str)>, Option<ProtocolStack>) {
     let ways = found.newest();
     let way = |http| ways.iter().copied().find(|way| way.http == http);
     let (one, two) = (way(Http::One), way(Http::Two));
-    let kept = |http| found.kept(http).is_some_and(Kept::reusable);
+    let kept = |http| found.kept(http).is_some_and(ConnectionLimits::reusable);
     let usual = if found.is_tls() { two.or(one) } else { one };
     match usual {
         None => (Some((Protocol::Http2, "It speaks HTTP/2 alone.")), two),
@@ -74,7 +74,7 @@ fn choose(found: &Found) -> (Option<(Protocol, &'static str)>, Option<Way>) {
 }
 
 /// How long to keep a connection, if the default does not fit.
-fn keep(kept: &Kept) -> Option<(Duration, String)> {
+fn keep(kept: &ConnectionLimits) -> Option<(Duration, String)> {
     const USUAL: Duration = Duration::from_secs(30);
     if !kept.reusable() {
         return Some((Duration::ZERO, "It closes every connection after one answer.".to_owned()));
@@ -90,8 +90,8 @@ fn keep(kept: &Kept) -> Option<(Duration, String)> {
     (rounded < USUAL).then_some((rounded, why))
 }
 
-fn timeouts(found: &Found, way: Way) -> Option<String> {
-    let cold = found.cell(way, Connection::Cold)?;
+fn timeouts(found: &ProbeResult, way: ProtocolStack) -> Option<String> {
+    let cold = found.cell(way, ConnectionKind::Cold)?;
     let connect = cold.connect()[1]? + cold.tls()[1].unwrap_or_default();
     Some(format!("{{ connect: {}, first_byte: {} }}", written(ample(connect)), written(ample(cold.first()[1]?))))
 }
@@ -101,10 +101,10 @@ fn ample(time: Duration) -> Duration {
     Duration::from_secs((time * 10).as_secs_f64().ceil().max(1.0) as u64)
 }
 
-fn sentence(found: &Found, way: Option<Way>) -> String {
+fn sentence(found: &ProbeResult, way: Option<ProtocolStack>) -> String {
     let Some(way) = way else { return "nothing could be measured".to_owned() };
     let total = |way, connection| found.cell(way, connection).and_then(|cell| cell.total()[0]);
-    let (cold, kept) = (total(way, Connection::Cold), total(way, Connection::Kept));
+    let (cold, kept) = (total(way, ConnectionKind::Cold), total(way, ConnectionKind::Kept));
     let told = match (cold, kept) {
         (Some(cold), Some(kept)) if kept < cold => {
             format!("a kept connection saves {} of {} ms a call", milliseconds(cold - kept), milliseconds(cold))
@@ -116,7 +116,7 @@ fn sentence(found: &Found, way: Option<Way>) -> String {
         (None, _) => "nothing could be measured".to_owned(),
     };
     let other = found.newest().into_iter().find(|other| other.http != way.http);
-    let other = other.and_then(|other| Some((other.http, total(other, Connection::Kept)?)));
+    let other = other.and_then(|other| Some((other.http, total(other, ConnectionKind::Kept)?)));
     match (other, kept) {
         (Some((Http::One, one)), Some(two)) if two.as_secs_f64() > one.as_secs_f64() * SLOWER => {
             let more = (two.as_secs_f64() / one.as_secs_f64() - 1.0) * 100.0;
@@ -129,7 +129,7 @@ fn sentence(found: &Found, way: Option<Way>) -> String {
 }
 
 /// Makes a call as advised, through the gateway's own parts.
-pub async fn attempt(found: &mut Found, dial: &Dial) {
+pub async fn attempt(found: &mut ProbeResult, dial: &Dial) {
     let limit = dial.limit();
     let Some(advice) = found.advice.as_ref().filter(|_| !limit.is_zero()) else { return };
     let whole = format!("{}endpoints: {{ 'GET /': server / }}\n", advice.yaml);
@@ -139,7 +139,7 @@ pub async fn attempt(found: &mut Found, dial: &Dial) {
     let Some(upstream) = upstream else {
         let told = loaded.problems.first().map_or("", |problem| problem.message.as_str()).to_owned();
         let what = format!("the gateway does not take this as an upstream: {told}");
-        return found.problems.push(Trouble::new(Cause::Broken, what));
+        return found.problems.push(Trouble::new(TroubleCause::Broken, what));
     };
     let call = Call { headers: dial.headers.clone(), ..Call::get(dial.target.path.clone()) };
     let answer = tokio::time::timeout(limit, upstream.call(call)).await;
@@ -149,7 +149,7 @@ pub async fn attempt(found: &mut Found, dial: &Dial) {
         Err(_) => format!("no answer within {}", span(limit)),
     };
     let what = format!("a call as advised fails in the gateway: {failed}");
-    found.problems.push(Trouble::new(Cause::Broken, what));
+    found.problems.push(Trouble::new(TroubleCause::Broken, what));
 }
 
 /// The time as a configuration has it.
@@ -164,16 +164,17 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keep::{Announced, Idle, Requests};
-    use super::super::link::Ending;
+    use super::super::keep::{Announced, IdleTime, RequestCount};
+    use super::super::link::ServerClose;
     use super::*;
 
     fn advised(answered: u32, idle: Option<u64>, announced: Option<u64>) -> Option<String> {
-        let ended = Some(Ending::Close);
-        let idle = idle.map(|millis| Idle { time: Duration::from_millis(millis), ended });
+        let ended = Some(ServerClose::Close);
+        let idle = idle.map(|millis| IdleTime { time: Duration::from_millis(millis), ended });
         let announced = Announced { timeout: announced, max: None };
-        let requests = Requests { answered, ended: ended.filter(|_| answered == 1) };
-        keep(&Kept { http: Http::One, requests, idle, announced, streams: None }).map(|(keep, _)| written(keep))
+        let requests = RequestCount { answered, ended: ended.filter(|_| answered == 1) };
+        keep(&ConnectionLimits { http: Http::One, requests, idle, announced, streams: None })
+            .map(|(keep, _)| written(keep))
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 
 use super::target::Target;
-use super::trust::Trust;
+use super::trust::ProbeTls;
 
 /// All that a connection needs to know.
 pub struct Dial {
     pub target: Target,
     pub address: SocketAddr,
     /// The trusted certificates; `None` for http.
-    pub trust: Option<Trust>,
+    pub trust: Option<ProbeTls>,
     /// The header fields of each request.
     pub headers: HeaderMap,
     /// How long a step may take.

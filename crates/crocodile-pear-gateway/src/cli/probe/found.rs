@@ -6,19 +6,19 @@ use std::time::Duration;
 use http::Version;
 
 use super::certificate::Certificate;
-use super::keep::{Idle, Kept};
-use super::measure::{Cell, Connection, Statuses, part};
+use super::keep::{ConnectionLimits, IdleTime};
+use super::measure::{Cell, ConnectionKind, Statuses, part};
 use super::offer::Offer;
 use super::resume::Resumed;
 use super::target::{Scheme, Target};
-use super::trouble::{Cause, Trouble};
-use super::trust::{Trust, Verify};
-use super::way::{Http, Way};
+use super::trouble::{Trouble, TroubleCause};
+use super::trust::{ProbeTls, Verify};
+use super::way::{Http, ProtocolStack};
 
 /// A certificate that ends sooner is mentioned.
 const SOON: i64 = 14;
 
-pub struct Found {
+pub struct ProbeResult {
     pub target: Target,
     /// Calls that each row was to have.
     pub calls: u32,
@@ -35,7 +35,7 @@ pub struct Found {
     pub certificate: Option<Certificate>,
     /// The fault of the certificate.
     pub fault: Option<String>,
-    pub kept: Vec<Kept>,
+    pub kept: Vec<ConnectionLimits>,
     pub resumed: Vec<Resumed>,
     pub cells: Vec<Cell>,
     pub statuses: Statuses,
@@ -53,9 +53,9 @@ pub struct Advice {
     pub yaml: String,
 }
 
-impl Found {
+impl ProbeResult {
     pub fn new(target: Target, calls: u32, limit: Duration) -> Self {
-        Found {
+        ProbeResult {
             target,
             calls,
             limit,
@@ -79,7 +79,7 @@ impl Found {
     }
 
     /// Takes note of the certificate.
-    pub fn shown(&mut self, trust: Option<&Trust>) {
+    pub fn shown(&mut self, trust: Option<&ProbeTls>) {
         let Some(trust) = trust else { return };
         self.verify = Some(trust.verify);
         self.certificate = trust.certificate();
@@ -93,7 +93,7 @@ impl Found {
     pub fn offered(&mut self, offers: Vec<Offer>) {
         for Offer { way, answer } in &offers {
             // A server of HTTP/1.1 may do anything with an HTTP/2 that nobody has announced.
-            let guessed = *way == Way { http: Http::Two, tls: None };
+            let guessed = *way == ProtocolStack { http: Http::Two, tls: None };
             if let Some(trouble) = answer.as_ref().err().filter(|trouble| !guessed && grave(trouble.cause)) {
                 self.problems.push(Trouble { what: format!("{}: {}", way.label(), trouble.what), ..trouble.clone() });
             }
@@ -108,12 +108,12 @@ impl Found {
     }
 
     /// The ways that work.
-    pub fn ways(&self) -> impl Iterator<Item = Way> {
+    pub fn ways(&self) -> impl Iterator<Item = ProtocolStack> {
         self.offers.iter().filter(|offer| offer.answer.is_ok()).map(|offer| offer.way)
     }
 
     /// The best way for each version of HTTP that works: that with the newest TLS, as the gateway would take it.
-    pub fn newest(&self) -> Vec<Way> {
+    pub fn newest(&self) -> Vec<ProtocolStack> {
         [Http::One, Http::Two]
             .into_iter()
             .filter_map(|http| self.ways().filter(|way| way.http == http).last())
@@ -138,12 +138,12 @@ impl Found {
         self.offers.iter().find_map(|offer| offer.answer.as_ref().ok()).map(|got| got.bytes)
     }
 
-    pub fn kept(&self, http: Http) -> Option<&Kept> {
+    pub fn kept(&self, http: Http) -> Option<&ConnectionLimits> {
         self.kept.iter().find(|kept| kept.http == http)
     }
 
     /// Takes note of how long a connection may be at rest.
-    pub fn rest(&mut self, http: Http, idle: Idle) {
+    pub fn rest(&mut self, http: Http, idle: IdleTime) {
         for kept in self.kept.iter_mut().filter(|kept| kept.http == http) {
             kept.idle = Some(idle);
         }
@@ -151,10 +151,10 @@ impl Found {
 
     /// The cells to measure: none on connections that are never kept.
     pub fn cells(&self) -> Vec<Cell> {
-        let reusable = |way: &Way| self.kept(way.http).is_some_and(Kept::reusable);
+        let reusable = |way: &ProtocolStack| self.kept(way.http).is_some_and(ConnectionLimits::reusable);
         let cells = self.ways().flat_map(|way| {
-            let kept = reusable(&way).then(|| Cell::new(way, Connection::Kept));
-            [Some(Cell::new(way, Connection::Cold)), kept].into_iter().flatten()
+            let kept = reusable(&way).then(|| Cell::new(way, ConnectionKind::Kept));
+            [Some(Cell::new(way, ConnectionKind::Cold)), kept].into_iter().flatten()
         });
         cells.collect()
     }
@@ -172,12 +172,12 @@ impl Found {
         if self.statuses.len() > 1 || self.statuses.keys().any(bad) {
             let told: Vec<_> =
                 self.statuses.iter().map(|(status, times)| format!("{status} ({times} times)")).collect();
-            let trouble = Trouble::new(Cause::Broken, format!("the upstream answered {}", told.join(", ")));
+            let trouble = Trouble::new(TroubleCause::Broken, format!("the upstream answered {}", told.join(", ")));
             self.problems.push(trouble.remedy("where calls are limited, `--calls` and `--requests` make fewer"));
         }
     }
 
-    pub fn cell(&self, way: Way, connection: Connection) -> Option<&Cell> {
+    pub fn cell(&self, way: ProtocolStack, connection: ConnectionKind) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.way == way && cell.connection == connection)
     }
 
@@ -223,6 +223,6 @@ impl Cell {
 const SHARES: [f64; 2] = [0.5, 0.99];
 
 /// Whether it is more than not offering a version.
-fn grave(cause: Cause) -> bool {
-    matches!(cause, Cause::Broken | Cause::Silent | Cause::Unreachable | Cause::Distrusted)
+fn grave(cause: TroubleCause) -> bool {
+    matches!(cause, TroubleCause::Broken | TroubleCause::Silent | TroubleCause::Unreachable | TroubleCause::Distrusted)
 }

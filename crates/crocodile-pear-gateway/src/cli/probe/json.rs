@@ -5,16 +5,16 @@ use std::time::Duration;
 use crocodile_pear::unstable::net::tls::TlsVersion;
 use serde_json::{Value, json};
 
-use super::found::Found;
-use super::keep::Kept;
-use super::link::Ending;
+use super::found::ProbeResult;
+use super::keep::ConnectionLimits;
+use super::link::ServerClose;
 use super::measure::{Cell, part};
 use super::resume::Resumed;
 use super::trust::Verify;
 use super::way::Http;
 
 /// Every name is always there; what was not found out is null, or an empty list.
-pub fn write(found: &Found) -> Value {
+pub fn write(found: &ProbeResult) -> Value {
     let (cold, warm) = found.resolve.unzip();
     json!({
         "url": found.target.url(),
@@ -42,17 +42,17 @@ fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1_000.0
 }
 
-fn http(found: &Found) -> Vec<&'static str> {
+fn http(found: &ProbeResult) -> Vec<&'static str> {
     let offered = [Http::One, Http::Two].into_iter().filter(|http| found.offers_http(*http));
     offered.map(|http| if http == Http::One && found.answers_10() { "1.0" } else { http.number() }).collect()
 }
 
-fn tls(found: &Found) -> Vec<&'static str> {
+fn tls(found: &ProbeResult) -> Vec<&'static str> {
     let offered = |tls: &TlsVersion| found.ways().any(|way| way.tls == Some(*tls));
     [TlsVersion::Tls12, TlsVersion::Tls13].into_iter().filter(offered).map(TlsVersion::word).collect()
 }
 
-fn certificate(found: &Found) -> Option<Value> {
+fn certificate(found: &ProbeResult) -> Option<Value> {
     let certificate = found.certificate.as_ref()?;
     Some(json!({
         "verified": found.verify == Some(Verify::Strictly) && found.fault.is_none(),
@@ -65,7 +65,7 @@ fn certificate(found: &Found) -> Option<Value> {
     }))
 }
 
-fn session(found: &Found, resumed: &Resumed) -> Value {
+fn session(found: &ProbeResult, resumed: &Resumed) -> Value {
     let cells = found.cells.iter().filter(|cell| cell.way.tls == Some(resumed.tls));
     let full = cells.filter_map(|cell| cell.tls()[0]).min();
     json!({
@@ -76,10 +76,10 @@ fn session(found: &Found, resumed: &Resumed) -> Value {
     })
 }
 
-fn connection(kept: &Kept) -> Value {
-    let word = |ending: Ending| match ending {
-        Ending::Close => "close",
-        Ending::GoAway => "goaway",
+fn connection(kept: &ConnectionLimits) -> Value {
+    let word = |ending: ServerClose| match ending {
+        ServerClose::Close => "close",
+        ServerClose::GoAway => "goaway",
     };
     let (requests, idle) = (kept.requests, kept.idle);
     json!({

@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant};
 
 use super::dial::Dial;
-use super::link::{Ending, Got};
-use super::trouble::{Cause, Trouble};
-use super::way::{Http, Way};
+use super::link::{Got, ServerClose};
+use super::trouble::{Trouble, TroubleCause};
+use super::way::{Http, ProtocolStack};
 
 /// A server's handling of connections of one version of HTTP.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct ConnectionLimits {
     pub http: Http,
-    pub requests: Requests,
+    pub requests: RequestCount,
     /// The time that an idle connection is kept; `None` if that was not tried.
-    pub idle: Option<Idle>,
+    pub idle: Option<IdleTime>,
     pub announced: Announced,
     /// Calls at once on one connection, where the server sets a bound.
     pub streams: Option<usize>,
@@ -21,18 +21,18 @@ pub struct Kept {
 
 /// How many requests one connection took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requests {
+pub struct RequestCount {
     pub answered: u32,
     /// If it was the server that ended it.
-    pub ended: Option<Ending>,
+    pub ended: Option<ServerClose>,
 }
 
 /// How long one connection stayed open without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idle {
+pub struct IdleTime {
     pub time: Duration,
     /// If it was the server that ended it.
-    pub ended: Option<Ending>,
+    pub ended: Option<ServerClose>,
 }
 
 /// The values of the `Keep-Alive` field (RFC 2068, 19.7.1.1).
@@ -44,7 +44,7 @@ pub struct Announced {
     pub max: Option<u64>,
 }
 
-impl Kept {
+impl ConnectionLimits {
     /// Whether a second request ever goes over the same connection.
     pub fn reusable(&self) -> bool {
         self.requests.ended.is_none() || self.requests.answered > 1
@@ -76,12 +76,12 @@ impl Announced {
 }
 
 /// Sends up to `most` requests over one connection, one after the other, until `end`.
-pub async fn count(dial: &Dial, way: Way, most: u32, end: Instant) -> Result<Kept, Trouble> {
+pub async fn count(dial: &Dial, way: ProtocolStack, most: u32, end: Instant) -> Result<ConnectionLimits, Trouble> {
     let mut link = dial.open(way).await?;
     let first = link.get(dial).await?;
-    let mut kept = Kept {
+    let mut kept = ConnectionLimits {
         http: way.http,
-        requests: Requests { answered: 1, ended: None },
+        requests: RequestCount { answered: 1, ended: None },
         idle: None,
         announced: Announced::read(&first),
         streams: link.streams(),
@@ -89,7 +89,7 @@ pub async fn count(dial: &Dial, way: Way, most: u32, end: Instant) -> Result<Kep
     while kept.requests.answered < most && Instant::now() < end {
         match link.get(dial).await {
             Ok(_) => kept.requests.answered += 1,
-            Err(trouble) if trouble.cause == Cause::Ended => {
+            Err(trouble) if trouble.cause == TroubleCause::Ended => {
                 kept.requests.ended = Some(link.ending().await);
                 break;
             }
@@ -101,14 +101,14 @@ pub async fn count(dial: &Dial, way: Way, most: u32, end: Instant) -> Result<Kep
 }
 
 /// Asks once, and waits for so long whether the server ends the connection.
-pub async fn wait(dial: &Dial, way: Way, longest: Duration) -> Result<Idle, Trouble> {
+pub async fn wait(dial: &Dial, way: ProtocolStack, longest: Duration) -> Result<IdleTime, Trouble> {
     let mut link = dial.open(way).await?;
     link.get(dial).await?;
     let begun = Instant::now();
     let left = dial.deadline.saturating_duration_since(begun);
     let ended = tokio::time::timeout(longest.min(left), link.ended()).await.is_ok();
     let time = begun.elapsed();
-    Ok(Idle { time, ended: if ended { Some(link.ending().await) } else { None } })
+    Ok(IdleTime { time, ended: if ended { Some(link.ending().await) } else { None } })
 }
 
 #[cfg(test)]

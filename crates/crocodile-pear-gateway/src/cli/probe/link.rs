@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::dial::{Dial, Opening};
-use super::trouble::{Cause, Trouble};
+use super::trouble::{Trouble, TroubleCause};
 use super::way::Http;
 
 /// A server whose answers are longer is not asked for a small thing; what they cost would be the body's.
@@ -22,7 +22,7 @@ const MAX_BODY: u64 = 16 << 20;
 const WINDOW: u32 = 32 << 20;
 
 /// An open connection. It is closed when it is dropped.
-pub struct Link {
+pub struct ProbeConnection {
     sender: Sender,
     /// Moves the bytes; what it says at its end, if it was not the server's leave.
     driver: JoinHandle<Option<Trouble>>,
@@ -55,14 +55,14 @@ pub struct Got {
 
 /// How a server ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ServerClose {
     /// By closing it.
     Close,
     /// By a frame that says so (RFC 9113, 6.8).
     GoAway,
 }
 
-impl Link {
+impl ProbeConnection {
     pub async fn new<T>(io: T, http: Http, opening: Opening) -> Result<Self, Trouble>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -86,7 +86,7 @@ impl Link {
                 )
             }
         };
-        Ok(Link { sender, driver, answered: false, opening })
+        Ok(ProbeConnection { sender, driver, answered: false, opening })
     }
 
     /// Asks once, and reads the whole answer.
@@ -105,9 +105,9 @@ impl Link {
     async fn ask(&mut self, dial: &Dial) -> Result<(http::response::Parts, Body), Trouble> {
         match self.send(dial).await {
             // A server that speaks first, or objects to what TLS has told it, is known to the driver alone.
-            Err(trouble) if trouble.cause == Cause::Ended && !self.answered => {
+            Err(trouble) if trouble.cause == TroubleCause::Ended && !self.answered => {
                 let told = (&mut self.driver).await.ok().flatten();
-                Err(told.filter(|told| told.cause != Cause::Ended).unwrap_or(trouble))
+                Err(told.filter(|told| told.cause != TroubleCause::Ended).unwrap_or(trouble))
             }
             outcome => outcome,
         }
@@ -145,16 +145,16 @@ impl Link {
     }
 
     /// How the server ended it.
-    pub async fn ending(&mut self) -> Ending {
-        let Sender::Two(sender) = &self.sender else { return Ending::Close };
+    pub async fn ending(&mut self) -> ServerClose {
+        let Sender::Two(sender) = &self.sender else { return ServerClose::Close };
         match sender.clone().ready().await {
-            Err(error) if error.is_go_away() => Ending::GoAway,
-            _ => Ending::Close,
+            Err(error) if error.is_go_away() => ServerClose::GoAway,
+            _ => ServerClose::Close,
         }
     }
 }
 
-impl Drop for Link {
+impl Drop for ProbeConnection {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -168,7 +168,7 @@ impl Body {
             total += length;
             if total > MAX_BODY {
                 let what = format!("the answer is longer than {} MiB", MAX_BODY >> 20);
-                return Err(Trouble::new(Cause::Broken, what).remedy("probe a path with a small answer"));
+                return Err(Trouble::new(TroubleCause::Broken, what).remedy("probe a path with a small answer"));
             }
         }
         Ok(total)

@@ -4,45 +4,45 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::dial::Dial;
-use super::link::{Got, Link};
-use super::progress::Progress;
-use super::trouble::{Cause, Trouble};
-use super::way::Way;
+use super::link::{Got, ProbeConnection};
+use super::progress::ProgressLine;
+use super::trouble::{Trouble, TroubleCause};
+use super::way::ProtocolStack;
 
 /// Failures in a row after which a cell is given up: what always fails would only take time.
 const GIVE_UP: u32 = 3;
 
 /// A row of the table.
 pub struct Cell {
-    pub way: Way,
-    pub connection: Connection,
-    pub times: Vec<Times>,
+    pub way: ProtocolStack,
+    pub connection: ConnectionKind,
+    pub times: Vec<CallTimes>,
     pub failed: u32,
     pub trouble: Option<Trouble>,
     failed_in_a_row: u32,
-    link: Option<Link>,
+    link: Option<ProbeConnection>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub enum ConnectionKind {
     /// Opened for the call.
     Cold,
     /// Kept from the call before.
     Kept,
 }
 
-impl Connection {
+impl ConnectionKind {
     pub fn word(self) -> &'static str {
         match self {
-            Connection::Cold => "cold",
-            Connection::Kept => "kept",
+            ConnectionKind::Cold => "cold",
+            ConnectionKind::Kept => "kept",
         }
     }
 }
 
 /// The times of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct CallTimes {
     pub connect: Option<Duration>,
     pub tls: Option<Duration>,
     /// From the request to the head of the answer.
@@ -55,19 +55,19 @@ pub struct Times {
 pub type Statuses = BTreeMap<u16, u32>;
 
 impl Cell {
-    pub fn new(way: Way, connection: Connection) -> Self {
+    pub fn new(way: ProtocolStack, connection: ConnectionKind) -> Self {
         Cell { way, connection, times: Vec::new(), failed: 0, trouble: None, failed_in_a_row: 0, link: None }
     }
 
     /// Makes a call; `None` if the connection turned out to be closed and there was nothing to measure.
-    async fn call(&mut self, dial: &Dial) -> Result<Option<(Times, Got)>, Trouble> {
+    async fn call(&mut self, dial: &Dial) -> Result<Option<(CallTimes, Got)>, Trouble> {
         match self.connection {
-            Connection::Cold => cold(dial, self.way).await.map(Some),
-            Connection::Kept => self.kept(dial).await,
+            ConnectionKind::Cold => cold(dial, self.way).await.map(Some),
+            ConnectionKind::Kept => self.kept(dial).await,
         }
     }
 
-    async fn kept(&mut self, dial: &Dial) -> Result<Option<(Times, Got)>, Trouble> {
+    async fn kept(&mut self, dial: &Dial) -> Result<Option<(CallTimes, Got)>, Trouble> {
         // Any server may end a kept connection at any time; a fresh one has its first call behind it when it counts.
         for _ in 0..2 {
             let mut link = match self.link.take() {
@@ -81,9 +81,9 @@ impl Cell {
             match link.get(dial).await {
                 Ok(got) => {
                     self.link = Some(link);
-                    return Ok(Some((Times { connect: None, tls: None, first: got.first, total: got.whole }, got)));
+                    return Ok(Some((CallTimes { connect: None, tls: None, first: got.first, total: got.whole }, got)));
                 }
-                Err(trouble) if trouble.cause == Cause::Ended => {}
+                Err(trouble) if trouble.cause == TroubleCause::Ended => {}
                 Err(trouble) => return Err(trouble),
             }
         }
@@ -97,19 +97,23 @@ impl Cell {
     }
 }
 
-async fn cold(dial: &Dial, way: Way) -> Result<(Times, Got), Trouble> {
+async fn cold(dial: &Dial, way: ProtocolStack) -> Result<(CallTimes, Got), Trouble> {
     // The client's own preparation is not the server's.
     let config = dial.config(way, super::trust::Sessions::Never);
     let begun = Instant::now();
     let mut link = dial.open_with(way, config.as_ref()).await?;
     let got = link.get(dial).await?;
-    let times =
-        Times { connect: Some(link.opening.connect), tls: link.opening.tls, first: got.first, total: begun.elapsed() };
+    let times = CallTimes {
+        connect: Some(link.opening.connect),
+        tls: link.opening.tls,
+        first: got.first,
+        total: begun.elapsed(),
+    };
     Ok((times, got))
 }
 
 /// Calls in rounds, one of each cell, so that what disturbs them disturbs all; until `end`.
-pub async fn rounds(dial: &Dial, cells: &mut [Cell], calls: u32, end: Instant, progress: &Progress) -> Statuses {
+pub async fn rounds(dial: &Dial, cells: &mut [Cell], calls: u32, end: Instant, progress: &ProgressLine) -> Statuses {
     let mut statuses = Statuses::new();
     for number in 0..calls {
         progress.count("timing calls", number, calls);

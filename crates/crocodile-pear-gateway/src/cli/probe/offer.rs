@@ -6,13 +6,13 @@ use http::StatusCode;
 use super::dial::Dial;
 use super::link::Got;
 use super::target::{Scheme, Target};
-use super::trouble::{Cause, Trouble};
-use super::trust::{Files, Trust, Verify};
-use super::way::Way;
+use super::trouble::{Trouble, TroubleCause};
+use super::trust::{ProbeTls, TlsFiles, Verify};
+use super::way::ProtocolStack;
 
 /// The result of one way.
 pub struct Offer {
-    pub way: Way,
+    pub way: ProtocolStack,
     pub answer: Result<Got, Trouble>,
 }
 
@@ -31,23 +31,23 @@ pub async fn discover(dial: &Dial) -> Result<Vec<Offer>, Trouble> {
     // Of several that weigh the same, the one of the oldest version: it is the least that could be expected.
     let troubles = offers.into_iter().rev().filter_map(|offer| offer.answer.err());
     let worst = troubles.max_by_key(|trouble| trouble.cause);
-    Err(worst.unwrap_or_else(|| Trouble::new(Cause::Unreachable, "nothing was tried")))
+    Err(worst.unwrap_or_else(|| Trouble::new(TroubleCause::Unreachable, "nothing was tried")))
 }
 
 async fn attempt(dial: &Dial) -> Vec<Offer> {
-    let attempts = Way::all(dial.target.scheme).into_iter().map(async |way| {
+    let attempts = ProtocolStack::all(dial.target.scheme).into_iter().map(async |way| {
         let answer = once(dial, way).await;
         Offer { way, answer }
     });
     join_all(attempts).await
 }
 
-async fn once(dial: &Dial, way: Way) -> Result<Got, Trouble> {
+async fn once(dial: &Dial, way: ProtocolStack) -> Result<Got, Trouble> {
     let got = dial.open(way).await?.get(dial).await?;
     match got.status {
         StatusCode::UPGRADE_REQUIRED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => {
             let what = format!("the upstream answers {} with {}", way.http.label(), got.status.as_u16());
-            Err(Trouble::new(Cause::Foreign, what))
+            Err(Trouble::new(TroubleCause::Foreign, what))
         }
         _ => Ok(got),
     }
@@ -60,28 +60,28 @@ async fn astray(dial: &Dial, offers: &[Offer]) -> Option<Trouble> {
         // Some servers say 400 in plain text where TLS is spoken.
         Scheme::Http => offers.iter().all(|offer| match &offer.answer {
             Ok(got) => got.status == StatusCode::BAD_REQUEST,
-            Err(trouble) => trouble.cause < Cause::Silent,
+            Err(trouble) => trouble.cause < TroubleCause::Silent,
         }),
-        Scheme::Https => {
-            offers.iter().all(|offer| matches!(cause(offer), Some(Cause::NotTls | Cause::Ended | Cause::Silent)))
-        }
+        Scheme::Https => offers.iter().all(|offer| {
+            matches!(cause(offer), Some(TroubleCause::NotTls | TroubleCause::Ended | TroubleCause::Silent))
+        }),
     };
     if !suspicious {
         return None;
     }
     let other = dial.target.scheme.other();
     let target = Target { scheme: other, ..dial.target.clone() };
-    let trust = Trust::new(&target.host, &Files::default(), Verify::Not).ok().filter(|_| other == Scheme::Https);
+    let trust = ProbeTls::new(&target.host, &TlsFiles::default(), Verify::Not).ok().filter(|_| other == Scheme::Https);
     let elsewhere = Dial { target, trust, headers: dial.headers.clone(), ..*dial };
     let spoken = attempt(&elsewhere).await.into_iter().any(|offer| match (other, offer.answer) {
         (Scheme::Http, answer) => answer.is_ok(),
         (Scheme::Https, Ok(_)) => true,
         // It has understood the handshake.
-        (Scheme::Https, Err(trouble)) => matches!(trouble.cause, Cause::Refused | Cause::Foreign),
+        (Scheme::Https, Err(trouble)) => matches!(trouble.cause, TroubleCause::Refused | TroubleCause::Foreign),
     });
     let what = match other {
         Scheme::Https => "the upstream speaks TLS at this port, and the URL says http",
         Scheme::Http => "the upstream speaks plain HTTP at this port, and the URL says https",
     };
-    spoken.then(|| Trouble::new(Cause::NotTls, what).remedy(format!("write {}", elsewhere.target.url())))
+    spoken.then(|| Trouble::new(TroubleCause::NotTls, what).remedy(format!("write {}", elsewhere.target.url())))
 }

@@ -11,28 +11,32 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::dial::{Dial, Opening};
-use super::link::Link;
-use super::trouble::{Cause, Trouble};
-use super::trust::{Sessions, Trust};
-use super::way::{Http, Way};
+use super::link::ProbeConnection;
+use super::trouble::{Trouble, TroubleCause};
+use super::trust::{ProbeTls, Sessions};
+use super::way::{Http, ProtocolStack};
 
 impl Dial {
     /// A connection without anything of those before it.
-    pub async fn open(&self, way: Way) -> Result<Link, Trouble> {
+    pub async fn open(&self, way: ProtocolStack) -> Result<ProbeConnection, Trouble> {
         self.open_with(way, self.config(way, Sessions::Never).as_ref()).await
     }
 
-    pub fn config(&self, way: Way, sessions: Sessions) -> Option<Arc<ClientConfig>> {
+    pub fn config(&self, way: ProtocolStack, sessions: Sessions) -> Option<Arc<ClientConfig>> {
         let trust = self.trust.as_ref()?;
         Some(trust.config(way.tls?, way.http, sessions))
     }
 
-    pub async fn open_with(&self, way: Way, config: Option<&Arc<ClientConfig>>) -> Result<Link, Trouble> {
+    pub async fn open_with(
+        &self,
+        way: ProtocolStack,
+        config: Option<&Arc<ClientConfig>>,
+    ) -> Result<ProbeConnection, Trouble> {
         let begun = Instant::now();
         let stream = connect(self.address, self.limit()).await?;
         let mut opening = Opening { connect: begun.elapsed(), tls: None, resumed: false };
         let (Some(config), Some(trust)) = (config, &self.trust) else {
-            return Link::new(stream, way.http, opening).await;
+            return ProbeConnection::new(stream, way.http, opening).await;
         };
         let begun = Instant::now();
         let stream = self.shake(stream, config, trust).await?;
@@ -43,16 +47,16 @@ impl Dial {
         // A server without ALPN speaks HTTP/1.1.
         if chosen.is_some_and(|chosen| chosen != way.http.alpn()) || (chosen.is_none() && way.http == Http::Two) {
             let what = format!("the upstream does not choose {} in the TLS handshake", way.http.label());
-            return Err(Trouble::new(Cause::Foreign, what));
+            return Err(Trouble::new(TroubleCause::Foreign, what));
         }
-        Link::new(stream, way.http, opening).await
+        ProbeConnection::new(stream, way.http, opening).await
     }
 
     async fn shake(
         &self,
         stream: TcpStream,
         config: &Arc<ClientConfig>,
-        trust: &Trust,
+        trust: &ProbeTls,
     ) -> Result<TlsStream<TcpStream>, Trouble> {
         let limit = self.limit();
         let shaking = TlsConnector::from(config.clone()).connect(trust.name.clone(), stream);

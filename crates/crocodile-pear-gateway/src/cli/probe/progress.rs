@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 /// More often nobody can read it, and it would disturb what is measured.
 const EVERY: Duration = Duration::from_millis(100);
 
-pub struct Progress {
+pub struct ProgressLine {
     shown: bool,
     last: Cell<Option<Instant>>,
 }
 
-impl Progress {
+impl ProgressLine {
     pub fn new() -> Self {
-        Progress { shown: std::io::stderr().is_terminal(), last: Cell::new(None) }
+        ProgressLine { shown: std::io::stderr().is_terminal(), last: Cell::new(None) }
     }
 
     /// Shows the part that begins now.

@@ -7,7 +7,7 @@ use crocodile_pear::unstable::net::tls::TlsVersion;
 use super::dial::Dial;
 use super::trouble::Trouble;
 use super::trust::Sessions;
-use super::way::Way;
+use super::way::ProtocolStack;
 
 /// Handshakes that are tried: enough for a median.
 const HANDSHAKES: usize = 11;
@@ -20,7 +20,7 @@ pub struct Resumed {
     pub handshakes: Vec<Duration>,
 }
 
-pub async fn resume(dial: &Dial, way: Way, tls: TlsVersion) -> Result<Resumed, Trouble> {
+pub async fn resume(dial: &Dial, way: ProtocolStack, tls: TlsVersion) -> Result<Resumed, Trouble> {
     let config = dial.config(way, Sessions::Kept);
     let mut handshakes = Vec::new();
     for number in 0..=HANDSHAKES {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use crocodile_pear::unstable::net::tls::TlsVersion;
 
 use super::certificate::Certificate;
-use super::found::Found;
-use super::keep::{Idle, Kept, Requests};
-use super::link::Ending;
+use super::found::ProbeResult;
+use super::keep::{ConnectionLimits, IdleTime, RequestCount};
+use super::link::ServerClose;
 use super::measure::Cell;
 use super::measure::part;
 use super::resume::Resumed;
-use super::trouble::{Cause, milliseconds, span};
+use super::trouble::{TroubleCause, milliseconds, span};
 use super::trust::Verify;
 use super::way::Http;
 
@@ -28,7 +28,7 @@ const TIME: usize = 7;
 const NAMES: usize = 3;
 
 /// The text; empty without findings.
-pub fn write(found: &Found) -> String {
+pub fn write(found: &ProbeResult) -> String {
     if found.offers.is_empty() {
         return String::new();
     }
@@ -53,11 +53,11 @@ pub fn write(found: &Found) -> String {
 }
 
 /// The problems, one after the other, each with its remedy.
-pub fn problems(found: &Found) -> String {
+pub fn problems(found: &ProbeResult) -> String {
     let mut text = String::new();
     for problem in &found.problems {
         text += &wrapped("error: ", "  ", &problem.what);
-        if let Some(certificate) = found.certificate.as_ref().filter(|_| problem.cause == Cause::Distrusted) {
+        if let Some(certificate) = found.certificate.as_ref().filter(|_| problem.cause == TroubleCause::Distrusted) {
             text += &wrapped("  ", "  ", &format!("it is {}", told(certificate)));
         }
         if let Some(remedy) = &problem.remedy {
@@ -67,7 +67,7 @@ pub fn problems(found: &Found) -> String {
     text
 }
 
-fn rows(found: &Found) -> Vec<(&'static str, String)> {
+fn rows(found: &ProbeResult) -> Vec<(&'static str, String)> {
     let mut rows = vec![("address", address(found)), ("answer", answer(found)), ("HTTP", http(found))];
     if found.is_tls() {
         rows.push(("TLS", tls(found)));
@@ -80,7 +80,7 @@ fn rows(found: &Found) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn address(found: &Found) -> String {
+fn address(found: &ProbeResult) -> String {
     let mut text = found.address.map_or_else(String::new, |address| address.to_string());
     if found.addresses.len() > 1 {
         let _ = write!(text, ", one of {}", found.addresses.len());
@@ -92,7 +92,7 @@ fn address(found: &Found) -> String {
     text
 }
 
-fn answer(found: &Found) -> String {
+fn answer(found: &ProbeResult) -> String {
     let (status, bytes) = (found.status().unwrap_or_default(), found.bytes().unwrap_or_default());
     format!("{status}, {bytes} bytes")
 }
@@ -107,7 +107,7 @@ fn offered(all: impl Iterator<Item = (String, bool)>) -> String {
     }
 }
 
-fn http(found: &Found) -> String {
+fn http(found: &ProbeResult) -> String {
     let name = |http| match (http, found.is_tls()) {
         (Http::One, _) if found.answers_10() => "HTTP/1.0",
         (Http::Two, false) => "HTTP/2 (h2c)",
@@ -116,12 +116,12 @@ fn http(found: &Found) -> String {
     offered([Http::One, Http::Two].into_iter().map(|http| (name(http).to_owned(), found.offers_http(http))))
 }
 
-fn tls(found: &Found) -> String {
+fn tls(found: &ProbeResult) -> String {
     let offers = |tls| found.ways().any(|way| way.tls == Some(tls));
     offered([TlsVersion::Tls12, TlsVersion::Tls13].into_iter().map(|tls| (tls.word().to_owned(), offers(tls))))
 }
 
-fn certificate(found: &Found) -> String {
+fn certificate(found: &ProbeResult) -> String {
     let told = found.certificate.as_ref().map_or_else(|| "unreadable".to_owned(), told);
     match (found.verify, &found.fault) {
         (Some(Verify::Strictly), _) => format!("verified: {told}"),
@@ -142,7 +142,7 @@ fn told(certificate: &Certificate) -> String {
     format!("for {list}, by {issuer}, valid from {from} to {until}")
 }
 
-fn session(found: &Found, resumed: &Resumed) -> String {
+fn session(found: &ProbeResult, resumed: &Resumed) -> String {
     let version = resumed.tls.word();
     let Some(short) = part(resumed.handshakes.iter().copied(), 0.5) else {
         return format!("TLS {version} not resumed");
@@ -157,17 +157,17 @@ fn session(found: &Found, resumed: &Resumed) -> String {
     }
 }
 
-fn connections(kept: &Kept) -> String {
+fn connections(kept: &ConnectionLimits) -> String {
     let mut told = vec![match kept.requests {
-        Requests { answered: 1, ended: Some(_) } => "closed after every answer".to_owned(),
-        Requests { answered, ended: Some(ending) } => format!("closed after {answered} requests{}", way(ending)),
-        Requests { answered, ended: None } => format!("still open after {answered} requests"),
+        RequestCount { answered: 1, ended: Some(_) } => "closed after every answer".to_owned(),
+        RequestCount { answered, ended: Some(ending) } => format!("closed after {answered} requests{}", way(ending)),
+        RequestCount { answered, ended: None } => format!("still open after {answered} requests"),
     }];
     match kept.idle.filter(|_| kept.reusable()) {
-        Some(Idle { time, ended: Some(ending) }) => {
+        Some(IdleTime { time, ended: Some(ending) }) => {
             told.push(format!("closed after {} idle{}", span(time), way(ending)));
         }
-        Some(Idle { time, ended: None }) => told.push(format!("still open after {} idle", span(time))),
+        Some(IdleTime { time, ended: None }) => told.push(format!("still open after {} idle", span(time))),
         None => {}
     }
     let announced = [("timeout", kept.announced.timeout), ("max", kept.announced.max)];
@@ -182,14 +182,14 @@ fn connections(kept: &Kept) -> String {
     told.join("; ")
 }
 
-fn way(ending: Ending) -> &'static str {
+fn way(ending: ServerClose) -> &'static str {
     match ending {
-        Ending::Close => "",
-        Ending::GoAway => " (GOAWAY)",
+        ServerClose::Close => "",
+        ServerClose::GoAway => " (GOAWAY)",
     }
 }
 
-fn times(found: &Found) -> String {
+fn times(found: &ProbeResult) -> String {
     let mut text = format!("\n  {:21}", "times in ms");
     for phase in ["connect", "TLS", "first byte", "total"] {
         let _ = write!(text, "{phase:>14}");
@@ -209,7 +209,7 @@ fn times(found: &Found) -> String {
     text + &format!("  {}; took {} of at most {}\n", calls(found), span(found.took), whole(found.limit))
 }
 
-fn calls(found: &Found) -> String {
+fn calls(found: &ProbeResult) -> String {
     match found.short() {
         None => format!("{} calls a row", found.calls),
         Some(fewest) => format!("{fewest} of {} calls a row", found.calls),

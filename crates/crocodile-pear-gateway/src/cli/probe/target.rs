@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use http::Uri;
 use tokio::net::lookup_host;
 
-use super::trouble::{Cause, Trouble, span};
+use super::trouble::{Trouble, TroubleCause, span};
 
 /// A URL that can be probed.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl Target {
 
     /// The addresses, and how long finding them took.
     pub async fn resolve(&self, limit: Duration) -> Result<(Vec<SocketAddr>, Duration), Trouble> {
-        let fail = |what| Trouble::new(Cause::Unreachable, what);
+        let fail = |what| Trouble::new(TroubleCause::Unreachable, what);
         let begun = Instant::now();
         let found = tokio::time::timeout(limit, lookup_host((self.host.as_str(), self.port))).await;
         let found = found.map_err(|_| fail(format!("`{}` was not resolved within {}", self.host, span(limit))))?;

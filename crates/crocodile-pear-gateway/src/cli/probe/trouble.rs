@@ -10,14 +10,14 @@ use rustls::AlertDescription;
 /// A failure between the probe and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    pub cause: Cause,
+    pub cause: TroubleCause,
     pub what: String,
     pub remedy: Option<String>,
 }
 
 /// The cause, as far as the probe acts differently on it. What stands later tells more about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum TroubleCause {
     /// The server does not speak this version.
     Foreign,
     /// The server closed the connection before it answered.
@@ -37,7 +37,7 @@ pub enum Cause {
 }
 
 impl Trouble {
-    pub fn new(cause: Cause, what: impl Into<String>) -> Self {
+    pub fn new(cause: TroubleCause, what: impl Into<String>) -> Self {
         Trouble { cause, what: what.into(), remedy: None }
     }
 
@@ -47,7 +47,7 @@ impl Trouble {
 
     /// The failure of `what` to end in time.
     pub fn late(what: &str, limit: Duration) -> Self {
-        Self::new(Cause::Silent, format!("{what} within {}", span(limit))).remedy("`--timeout` waits longer")
+        Self::new(TroubleCause::Silent, format!("{what} within {}", span(limit))).remedy("`--timeout` waits longer")
     }
 
     pub fn connecting(error: &io::Error) -> Self {
@@ -56,29 +56,29 @@ impl Trouble {
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "no route to the upstream".to_owned(),
             _ => format!("connecting failed: {error}"),
         };
-        Self::new(Cause::Unreachable, what)
+        Self::new(TroubleCause::Unreachable, what)
     }
 
     pub fn shaking(error: &io::Error) -> Self {
-        Self::tls(error).unwrap_or_else(|| Self::new(Cause::Ended, "the upstream ended the TLS handshake"))
+        Self::tls(error).unwrap_or_else(|| Self::new(TroubleCause::Ended, "the upstream ended the TLS handshake"))
     }
 
     /// The reason of TLS, if it was TLS.
     fn tls(error: &io::Error) -> Option<Self> {
         let refused = refusal(error)?;
         let cause = match error.get_ref()?.downcast_ref::<rustls::Error>()? {
-            rustls::Error::InvalidCertificate(_) => Cause::Distrusted,
-            rustls::Error::InvalidMessage(_) => Cause::NotTls,
+            rustls::Error::InvalidCertificate(_) => TroubleCause::Distrusted,
+            rustls::Error::InvalidMessage(_) => TroubleCause::NotTls,
             rustls::Error::PeerIncompatible(_)
             | rustls::Error::AlertReceived(
                 AlertDescription::ProtocolVersion | AlertDescription::NoApplicationProtocol,
-            ) => Cause::Foreign,
-            rustls::Error::AlertReceived(_) => Cause::Refused,
-            _ => Cause::Broken,
+            ) => TroubleCause::Foreign,
+            rustls::Error::AlertReceived(_) => TroubleCause::Refused,
+            _ => TroubleCause::Broken,
         };
         let trouble = Self::new(cause, refused.detail());
         match cause {
-            Cause::Distrusted => {
+            TroubleCause::Distrusted => {
                 Some(trouble.remedy("`--ca FILE` trusts another authority, `--insecure` measures all the same"))
             }
             _ => Some(trouble),
@@ -88,7 +88,7 @@ impl Trouble {
     /// With TLS 1.3 a server may object only when the request is sent.
     fn input(error: &io::Error) -> Self {
         Self::tls(error)
-            .unwrap_or_else(|| Self::new(Cause::Ended, "the upstream closed the connection before it answered"))
+            .unwrap_or_else(|| Self::new(TroubleCause::Ended, "the upstream closed the connection before it answered"))
     }
 
     /// The failure of a request over HTTP/1.1, until the head of its answer.
@@ -101,8 +101,8 @@ impl Trouble {
             return Self::input(error);
         }
         match error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            true => Self::new(Cause::Ended, "the upstream closed the connection before it answered"),
-            false => Self::new(Cause::Foreign, "the upstream's answer is not HTTP/1.1"),
+            true => Self::new(TroubleCause::Ended, "the upstream closed the connection before it answered"),
+            false => Self::new(TroubleCause::Foreign, "the upstream's answer is not HTTP/1.1"),
         }
     }
 
@@ -112,17 +112,19 @@ impl Trouble {
             return Self::input(error);
         }
         if error.is_io() || (error.is_go_away() && error.is_remote()) {
-            return Self::new(Cause::Ended, "the upstream closed the connection before it answered");
+            return Self::new(TroubleCause::Ended, "the upstream closed the connection before it answered");
         }
         match (error.is_remote(), error.reason()) {
-            (true, Some(reason)) => Self::new(Cause::Broken, format!("the upstream reset the stream: {reason:?}")),
-            _ => Self::new(Cause::Foreign, "the upstream's answer is not HTTP/2"),
+            (true, Some(reason)) => {
+                Self::new(TroubleCause::Broken, format!("the upstream reset the stream: {reason:?}"))
+            }
+            _ => Self::new(TroubleCause::Foreign, "the upstream's answer is not HTTP/2"),
         }
     }
 
     /// An answer that ends before its end.
     pub fn cut() -> Self {
-        Self::new(Cause::Broken, "the upstream's answer ended before it was whole")
+        Self::new(TroubleCause::Broken, "the upstream's answer ended before it was whole")
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Sessions {
 
 /// The files that TLS is told of.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Files {
+pub struct TlsFiles {
     /// A PEM file with the CAs to trust [default: the CAs that Mozilla trusts].
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
@@ -45,19 +45,19 @@ pub struct Files {
 }
 
 /// TLS to the server that is probed.
-pub struct Trust {
+pub struct ProbeTls {
     provider: Arc<CryptoProvider>,
     verifier: Arc<Verifier<Witness>>,
     /// The certificate for a server that asks for one.
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
     pub name: ServerName<'static>,
     pub verify: Verify,
 }
 
-impl Trust {
+impl ProbeTls {
     /// # Errors
     /// The fault of the files, or of the name of the host.
-    pub fn new(host: &str, files: &Files, verify: Verify) -> Result<Self, String> {
+    pub fn new(host: &str, files: &TlsFiles, verify: Verify) -> Result<Self, String> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is not the name of a server"))?;
         let roots = match &files.ca {
@@ -72,7 +72,7 @@ impl Trust {
         let inner = inner.map_err(|error| error.to_string())?;
         let witness = Witness { inner, verify, seen: Mutex::default() };
         let verifier = Arc::new(Verifier::new(witness, provider.clone()));
-        let trust = Trust { provider, verifier, identity: identity(files)?, name, verify };
+        let trust = ProbeTls { provider, verifier, identity: identity(files)?, name, verify };
         trust.client(&[&rustls::version::TLS13]).map_err(|_| "--key is not that of --certificate".to_owned())?;
         Ok(trust)
     }
@@ -121,9 +121,9 @@ impl Trust {
     }
 }
 
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn identity(files: &Files) -> Result<Option<Identity>, String> {
+fn identity(files: &TlsFiles) -> Result<Option<ClientIdentity>, String> {
     let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else { return Ok(None) };
     let chain = contents(certificate).and_then(|read| pem::certificates(&read));
     let chain = chain.map_err(|reason| format!("--certificate {}: {reason}", certificate.display()))?;

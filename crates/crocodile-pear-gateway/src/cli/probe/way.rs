@@ -6,7 +6,7 @@ use super::target::Scheme;
 
 /// A version of HTTP, and what it goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct ProtocolStack {
     pub http: Http,
     pub tls: Option<TlsVersion>,
 }
@@ -21,12 +21,12 @@ pub enum Http {
 /// The newest last.
 const TLS: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
-impl Way {
+impl ProtocolStack {
     /// All of a scheme.
     pub fn all(scheme: Scheme) -> Vec<Self> {
         let over = |http| match scheme {
-            Scheme::Http => vec![Way { http, tls: None }],
-            Scheme::Https => TLS.map(|tls| Way { http, tls: Some(tls) }).to_vec(),
+            Scheme::Http => vec![ProtocolStack { http, tls: None }],
+            Scheme::Https => TLS.map(|tls| ProtocolStack { http, tls: Some(tls) }).to_vec(),
         };
         [Http::One, Http::Two].into_iter().flat_map(over).collect()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::yaml::{Map, Yaml};
 use super::jq;
-use super::keys::{Item, Keys};
+use super::keys::{Item, ObjectKeys};
 use super::span;
 
 /// The clients that may call an endpoint.
@@ -46,7 +46,7 @@ pub fn read(item: &Item<'_>) -> Option<Auth> {
     Some(Auth { method: Map::of("jwt", jwt), allow: (!allow.is_empty()).then(|| allow.join(" and ")), claims })
 }
 
-fn issuer(item: &Item<'_>, keys: &Keys<'_>, url: &str) -> String {
+fn issuer(item: &Item<'_>, keys: &ObjectKeys<'_>, url: &str) -> String {
     if let Some(issuer) = keys.take("issuer").and_then(|item| item.text()).filter(|issuer| !issuer.is_empty()) {
         return issuer;
     }
@@ -72,7 +72,7 @@ fn issuer(item: &Item<'_>, keys: &Keys<'_>, url: &str) -> String {
     guess
 }
 
-fn audience(keys: &Keys<'_>, allow: &mut Vec<String>) -> Yaml {
+fn audience(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) -> Yaml {
     let audience = keys.take("audience").map(|item| item.texts()).unwrap_or_default();
     if audience.len() > 1 {
         // KrakenD wants all of them in `aud`, and `audience` one.
@@ -85,7 +85,7 @@ fn audience(keys: &Keys<'_>, allow: &mut Vec<String>) -> Yaml {
     }
 }
 
-fn algorithms(keys: &Keys<'_>) -> Yaml {
+fn algorithms(keys: &ObjectKeys<'_>) -> Yaml {
     let item = keys.take("alg");
     let name = item.as_ref().and_then(super::keys::Item::text).unwrap_or_else(|| "RS256".to_owned());
     const KNOWN: [&str; 12] =
@@ -102,7 +102,7 @@ fn algorithms(keys: &Keys<'_>) -> Yaml {
     Yaml::List(vec![Yaml::plain(name)])
 }
 
-fn transport(keys: &Keys<'_>, jwt: &mut Map) {
+fn transport(keys: &ObjectKeys<'_>, jwt: &mut Map) {
     let leeway = keys.take("leeway").and_then(|item| item.duration());
     jwt.set("leeway", Yaml::plain(span::write(leeway.unwrap_or(Duration::from_secs(1)))));
     if let Some(cache) = keys.take("cache") {
@@ -127,7 +127,7 @@ fn transport(keys: &Keys<'_>, jwt: &mut Map) {
 }
 
 /// The claims that become header fields.
-fn claims(keys: &Keys<'_>) -> Vec<(String, String)> {
+fn claims(keys: &ObjectKeys<'_>) -> Vec<(String, String)> {
     let Some(item) = keys.take("propagate_claims") else { return Vec::new() };
     let mut claims = Vec::new();
     for pair in item.list() {
@@ -153,7 +153,7 @@ fn claims(keys: &Keys<'_>) -> Vec<(String, String)> {
 }
 
 /// Allows each of the roles: one of them is enough.
-fn roles(keys: &Keys<'_>, allow: &mut Vec<String>) {
+fn roles(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) {
     let roles = keys.take("roles").map(|item| item.texts()).unwrap_or_default();
     let key = keys.take("roles_key").and_then(|item| item.text()).filter(|key| !key.is_empty());
     let nested = keys.take("roles_key_is_nested").is_some_and(|item| item.is_true());
@@ -163,7 +163,7 @@ fn roles(keys: &Keys<'_>, allow: &mut Vec<String>) {
     }
 }
 
-fn scopes(keys: &Keys<'_>, allow: &mut Vec<String>) {
+fn scopes(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) {
     let scopes = keys.take("scopes");
     let key = keys.take("scopes_key").and_then(|item| item.text()).filter(|key| !key.is_empty());
     let matcher = keys.take("scopes_matcher").and_then(|item| item.text());
@@ -198,7 +198,7 @@ fn one_of(values: &[String]) -> String {
     }
 }
 
-fn unsupported(keys: &Keys<'_>) {
+fn unsupported(keys: &ObjectKeys<'_>) {
     let reasons = [
         (
             "cookie_key",

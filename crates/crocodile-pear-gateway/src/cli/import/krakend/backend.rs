@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::yaml::{Map, Yaml};
 use super::flatmap::Operation;
 use super::host::{self, Discovery};
-use super::keys::{Item, Keys};
+use super::keys::{Item, ObjectKeys};
 use super::martian::{self, Changes};
 use super::shape::{Decoder, Shape};
 use super::{elsewhere, jq, limit, old, span, tls};
@@ -76,7 +76,7 @@ fn lower(names: Vec<String>) -> Vec<String> {
 }
 
 /// The URLs of the servers.
-fn servers(item: &Item<'_>, keys: &Keys<'_>, around: &Around<'_>) -> Option<Vec<String>> {
+fn servers(item: &Item<'_>, keys: &ObjectKeys<'_>, around: &Around<'_>) -> Option<Vec<String>> {
     let sd = keys.take("sd");
     let scheme = keys.take("sd_scheme").and_then(|item| item.text()).unwrap_or_else(|| "http".to_owned());
     let discovery = match sd.as_ref().and_then(super::keys::Item::text).as_deref() {
@@ -106,7 +106,7 @@ fn servers(item: &Item<'_>, keys: &Keys<'_>, around: &Around<'_>) -> Option<Vec<
 
 impl Backend {
     /// Reads how the answer is shaped. With `no-op`, and with `flatmap_filter`, KrakenD does not look at some of it.
-    fn shape(&mut self, keys: &Keys<'_>) {
+    fn shape(&mut self, keys: &ObjectKeys<'_>) {
         let encoding = keys.take("encoding");
         let name = encoding.as_ref().and_then(super::keys::Item::text).unwrap_or_default().to_ascii_lowercase();
         let collection = keys.take("is_collection").filter(super::keys::Item::is_true);

@@ -26,7 +26,7 @@ pub fn read(item: &Item<'_>, parameters: &[(String, String)]) -> Vec<String> {
 /// A condition as jq.
 fn translate(text: &str, parameters: &[(String, String)]) -> Result<String, String> {
     let tokens = tokens(text)?;
-    let mut parser = Parser { tokens: &tokens, at: 0, parameters };
+    let mut parser = CelParser { tokens: &tokens, at: 0, parameters };
     let condition = parser.or()?;
     match parser.peek() {
         None => Ok(condition),
@@ -35,18 +35,18 @@ fn translate(text: &str, parameters: &[(String, String)]) -> Result<String, Stri
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+enum CelToken {
     Name(String),
     Text(String),
     Number(String),
     Sign(&'static str),
 }
 
-impl Token {
+impl CelToken {
     fn text(&self) -> &str {
         match self {
-            Token::Name(text) | Token::Text(text) | Token::Number(text) => text,
-            Token::Sign(text) => text,
+            CelToken::Name(text) | CelToken::Text(text) | CelToken::Number(text) => text,
+            CelToken::Sign(text) => text,
         }
     }
 }
@@ -54,7 +54,7 @@ impl Token {
 const SIGNS: [&str; 18] =
     ["&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "(", ")", "[", "]", ".", ",", "+", "-", "?"];
 
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
+fn tokens(text: &str) -> Result<Vec<CelToken>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -64,19 +64,19 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             if inner[..end].contains('\\') {
                 return Err("escapes in texts are not read".to_owned());
             }
-            tokens.push(Token::Text(inner[..end].to_owned()));
+            tokens.push(CelToken::Text(inner[..end].to_owned()));
             end + 2
         } else if first.is_ascii_digit() {
             let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
-            tokens.push(Token::Number(rest[..end].to_owned()));
+            tokens.push(CelToken::Number(rest[..end].to_owned()));
             end
         } else if first.is_ascii_alphabetic() || first == '_' {
             let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(rest.len());
-            tokens.push(Token::Name(rest[..end].to_owned()));
+            tokens.push(CelToken::Name(rest[..end].to_owned()));
             end
         } else {
             let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign)).ok_or(format!("`{first}` is not known"))?;
-            tokens.push(Token::Sign(sign));
+            tokens.push(CelToken::Sign(sign));
             sign.len()
         };
         rest = rest[length..].trim_start();
@@ -84,21 +84,21 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-struct Parser<'a> {
-    tokens: &'a [Token],
+struct CelParser<'a> {
+    tokens: &'a [CelToken],
     at: usize,
     parameters: &'a [(String, String)],
 }
 
 type CelResult = Result<String, String>;
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<&Token> {
+impl CelParser<'_> {
+    fn peek(&self) -> Option<&CelToken> {
         self.tokens.get(self.at)
     }
 
     fn accept(&mut self, sign: &'static str) -> bool {
-        let found = self.peek() == Some(&Token::Sign(sign));
+        let found = self.peek() == Some(&CelToken::Sign(sign));
         self.at += usize::from(found);
         found
     }
@@ -109,7 +109,7 @@ impl Parser<'_> {
 
     fn name(&mut self) -> CelResult {
         match self.tokens.get(self.at) {
-            Some(Token::Name(name)) => {
+            Some(CelToken::Name(name)) => {
                 self.at += 1;
                 Ok(name.clone())
             }
@@ -140,7 +140,7 @@ impl Parser<'_> {
                 return Ok(format!("({left} {sign} {})", self.unary()?));
             }
         }
-        if self.peek() == Some(&Token::Name("in".to_owned())) {
+        if self.peek() == Some(&CelToken::Name("in".to_owned())) {
             self.at += 1;
             let right = self.unary()?;
             return Ok(format!(
@@ -159,26 +159,26 @@ impl Parser<'_> {
 
     fn primary(&mut self) -> CelResult {
         let mut text = match self.tokens.get(self.at).cloned() {
-            Some(Token::Sign("(")) => {
+            Some(CelToken::Sign("(")) => {
                 self.at += 1;
                 let inner = self.or()?;
                 self.expect(")")?;
                 inner
             }
-            Some(Token::Sign("[")) => self.list()?,
-            Some(Token::Text(text)) => {
+            Some(CelToken::Sign("[")) => self.list()?,
+            Some(CelToken::Text(text)) => {
                 self.at += 1;
                 jq::text(&text)
             }
-            Some(Token::Number(number)) => {
+            Some(CelToken::Number(number)) => {
                 self.at += 1;
                 number
             }
-            Some(Token::Name(name)) => {
+            Some(CelToken::Name(name)) => {
                 self.at += 1;
                 self.named(&name)?
             }
-            other => return Err(format!("`{}` was not expected", other.as_ref().map_or("the end", Token::text))),
+            other => return Err(format!("`{}` was not expected", other.as_ref().map_or("the end", CelToken::text))),
         };
         loop {
             if self.accept(".") {
@@ -246,7 +246,7 @@ impl Parser<'_> {
             return self.name();
         }
         self.expect("[")?;
-        let Some(Token::Text(key)) = self.tokens.get(self.at).cloned() else {
+        let Some(CelToken::Text(key)) = self.tokens.get(self.at).cloned() else {
             return Err("a key is missing".to_owned());
         };
         self.at += 1;

@@ -8,10 +8,10 @@ use super::super::yaml::{Map, Yaml};
 use super::auth::{self, Auth};
 use super::backend::{self, Around, Backend};
 use super::flatmap::Operation;
-use super::keys::{Item, Keys};
-use super::path::{self, Route};
-use super::steps::{self, Call, Made, Output, Strategy};
-use super::upstreams::Upstreams;
+use super::keys::{Item, ObjectKeys};
+use super::path::{self, EndpointPath};
+use super::steps::{self, BackendCall, Made, Output, Strategy};
+use super::upstreams::BackendUpstreams;
 use super::{cel, elsewhere, jq, limit, old, span};
 
 /// The settings that endpoints take from the service.
@@ -27,7 +27,7 @@ pub struct Service<'a> {
 }
 
 /// An endpoint, imported.
-pub struct Endpoint {
+pub struct ImportedEndpoint {
     /// `GET /path`.
     pub name: String,
     /// Settings that others may share: `authenticate`, `allow`, `headers`.
@@ -41,7 +41,7 @@ pub struct Endpoint {
 /// The parts of an endpoint while it is read.
 struct Parts<'a> {
     item: &'a Item<'a>,
-    route: Route,
+    route: EndpointPath,
     method: String,
     headers: Vec<String>,
     query: Vec<String>,
@@ -58,7 +58,7 @@ struct Parts<'a> {
 }
 
 /// Imports an endpoint; none if it cannot be, which is reported.
-pub fn read(item: &Item<'_>, service: &Service<'_>, upstreams: &mut Upstreams) -> Option<Endpoint> {
+pub fn read(item: &Item<'_>, service: &Service<'_>, upstreams: &mut BackendUpstreams) -> Option<ImportedEndpoint> {
     let keys = item.map()?;
     let mut parts = parts(item, &keys, service)?;
     if let Some(extra) = keys.take("extra_config").and_then(|item| item.map()) {
@@ -95,7 +95,7 @@ pub fn read(item: &Item<'_>, service: &Service<'_>, upstreams: &mut Upstreams) -
 }
 
 /// The keys of the endpoint itself.
-fn parts<'a>(item: &'a Item<'a>, keys: &Keys<'_>, service: &Service<'_>) -> Option<Parts<'a>> {
+fn parts<'a>(item: &'a Item<'a>, keys: &ObjectKeys<'_>, service: &Service<'_>) -> Option<Parts<'a>> {
     let Some(written) = keys.take("endpoint") else {
         item.report("the endpoint has no path", "write `endpoint`");
         return None;
@@ -235,8 +235,8 @@ impl Parts<'_> {
         items: &[Item<'_>],
         all: &[Backend],
         service: &Service<'_>,
-        upstreams: &mut Upstreams,
-    ) -> Option<Endpoint> {
+        upstreams: &mut BackendUpstreams,
+    ) -> Option<ImportedEndpoint> {
         let shadows: Vec<usize> = (0..all.len()).filter(|at| all[*at].is_shadow).collect();
         let real: Vec<usize> = (0..all.len()).filter(|at| !all[*at].is_shadow).collect();
         if real.is_empty() {
@@ -249,7 +249,7 @@ impl Parts<'_> {
             return None;
         }
         let names = self.names(all, &real);
-        let mut calls: Vec<Call<'_>> = Vec::new();
+        let mut calls: Vec<BackendCall<'_>> = Vec::new();
         for at in &real {
             calls.push(self.call(&items[*at], &all[*at], &calls, &names, mirror.as_deref(), service, upstreams)?);
         }
@@ -284,7 +284,7 @@ impl Parts<'_> {
         all: &[Backend],
         shadows: &[usize],
         real: &[usize],
-        upstreams: &mut Upstreams,
+        upstreams: &mut BackendUpstreams,
     ) -> Option<String> {
         let (first, rest) = shadows.split_first()?;
         for at in rest {
@@ -370,13 +370,13 @@ impl Parts<'_> {
         &self,
         item: &Item<'_>,
         backend: &'b Backend,
-        before: &[Call<'_>],
+        before: &[BackendCall<'_>],
         names: &[String],
         mirror: Option<&str>,
         service: &Service<'_>,
-        upstreams: &mut Upstreams,
-    ) -> Option<Call<'b>> {
-        let give = |value: path::Value<'_>| self.value(&value, before);
+        upstreams: &mut BackendUpstreams,
+    ) -> Option<BackendCall<'b>> {
+        let give = |value: path::PlaceholderValue<'_>| self.value(&value, before);
         let target = match path::target(backend.path.as_deref().unwrap_or("/"), give) {
             Ok(target) => target,
             Err(why) => {
@@ -417,7 +417,7 @@ impl Parts<'_> {
             headers.set(name, Yaml::text(value));
         }
         let timeout = (self.timeout != service.common).then(|| span::write(self.timeout));
-        Some(Call {
+        Some(BackendCall {
             name: names.get(before.len()).cloned().unwrap_or_default(),
             upstream: upstreams.name(&backend.urls, settings, None),
             path: target,
@@ -430,21 +430,21 @@ impl Parts<'_> {
     }
 
     /// The text for a value in a `url_pattern`.
-    fn value(&self, value: &path::Value<'_>, before: &[Call<'_>]) -> Result<String, String> {
+    fn value(&self, value: &path::PlaceholderValue<'_>, before: &[BackendCall<'_>]) -> Result<String, String> {
         match value {
-            path::Value::Parameter(name) => {
+            path::PlaceholderValue::Parameter(name) => {
                 let found = self.route.parameters.iter().find(|(known, _)| known == name);
                 let (known, ours) = found.ok_or_else(|| format!("the endpoint has no parameter `{name}`"))?;
                 Ok(if known == "*" { format!("/{{*{ours}}}") } else { format!("{{{ours}}}") })
             }
-            path::Value::Claim(claim) if self.auth.is_none() => {
+            path::PlaceholderValue::Claim(claim) if self.auth.is_none() => {
                 Err(format!("the endpoint has no `auth/validator`, and so no claim `{claim}`"))
             }
-            path::Value::Claim(claim) => {
+            path::PlaceholderValue::Claim(claim) => {
                 let path: String = claim.split('.').map(jq::field).collect();
                 Ok(format!("{{$claims{path}}}"))
             }
-            path::Value::Earlier(number, field) => {
+            path::PlaceholderValue::Earlier(number, field) => {
                 if !self.made.is_sequential {
                     return Err(format!("`resp{number}_{field}` needs `sequential: true`"));
                 }
@@ -491,7 +491,7 @@ impl Parts<'_> {
     }
 
     /// The endpoint as it is written.
-    fn written(self, body: Yaml, is_many: bool) -> Endpoint {
+    fn written(self, body: Yaml, is_many: bool) -> ImportedEndpoint {
         let mut shared = Map::default();
         if let Some(auth) = &self.auth {
             shared.set("authenticate", Yaml::List(vec![auth.method.clone().into()]));
@@ -517,7 +517,7 @@ impl Parts<'_> {
         if let Some(schema) = &self.validate {
             own.set("validate", Map::of("body", Yaml::json(schema)));
         }
-        Endpoint { name: format!("{} {}", self.method, self.route.text), shared, own, body }
+        ImportedEndpoint { name: format!("{} {}", self.method, self.route.text), shared, own, body }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Groups: what several endpoints share is written once.
 
 use super::super::yaml::{Map, Yaml};
-use super::endpoint::Endpoint;
+use super::endpoint::ImportedEndpoint;
 
 /// The `endpoints` and the `groups` of the configuration.
-pub fn write(endpoints: Vec<Endpoint>) -> (Map, Map) {
-    let mut sets: Vec<(Map, Vec<Endpoint>)> = Vec::new();
+pub fn write(endpoints: Vec<ImportedEndpoint>) -> (Map, Map) {
+    let mut sets: Vec<(Map, Vec<ImportedEndpoint>)> = Vec::new();
     for endpoint in endpoints {
         match sets.iter_mut().find(|(shared, _)| *shared == endpoint.shared) {
             Some((_, members)) => members.push(endpoint),
@@ -42,7 +42,7 @@ fn name(shared: &Map) -> &'static str {
     }
 }
 
-fn one(endpoint: &Endpoint, shared: Option<&Map>) -> Yaml {
+fn one(endpoint: &ImportedEndpoint, shared: Option<&Map>) -> Yaml {
     let mut map = Map::default();
     for (key, value) in shared.into_iter().flat_map(Map::iter).chain(endpoint.own.iter()) {
         map.set(key, value.clone());

@@ -6,8 +6,8 @@ use crocodile_pear::unstable::config::spec::{Located, Node, NodeKind};
 /// How deep values may lie in each other: far more than KrakenD needs.
 const DEEPEST: usize = 100;
 
-/// Why a text is not JSON, and where.
-pub struct Fault {
+/// Why a text cannot be parsed, and where.
+pub struct ParseError {
     pub span: Span,
     pub message: String,
     pub remedy: &'static str,
@@ -23,8 +23,8 @@ pub struct Tree {
 ///
 /// # Errors
 /// The first place where it is not JSON.
-pub fn read(text: &str) -> Result<Tree, Fault> {
-    let mut reader = Reader { rest: text, line: 1, column: 1, depth: 0, repeated: Vec::new() };
+pub fn read(text: &str) -> Result<Tree, ParseError> {
+    let mut reader = JsonReader { rest: text, line: 1, column: 1, depth: 0, repeated: Vec::new() };
     let root = reader.value()?;
     reader.space();
     match reader.rest.is_empty() {
@@ -33,7 +33,7 @@ pub fn read(text: &str) -> Result<Tree, Fault> {
     }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     rest: &'a str,
     line: u32,
     column: u32,
@@ -41,9 +41,9 @@ struct Reader<'a> {
     repeated: Vec<Located<String>>,
 }
 
-impl<'a> Reader<'a> {
-    fn fault(&self, message: impl Into<String>, remedy: &'static str) -> Fault {
-        Fault { span: self.span(1), message: message.into(), remedy }
+impl<'a> JsonReader<'a> {
+    fn fault(&self, message: impl Into<String>, remedy: &'static str) -> ParseError {
+        ParseError { span: self.span(1), message: message.into(), remedy }
     }
 
     fn span(&self, length: u32) -> Span {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn value(&mut self) -> Result<Node, Fault> {
+    fn value(&mut self) -> Result<Node, ParseError> {
         self.space();
         let begin = self.span(1);
         let kind = match self.rest.chars().next() {
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         Ok(Node { span: self.since(begin), kind })
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<NodeKind, Fault>) -> Result<NodeKind, Fault> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<NodeKind, ParseError>) -> Result<NodeKind, ParseError> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(self.fault(format!("more than {DEEPEST} values lie in each other here"), ""));
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         Ok(kind)
     }
 
-    fn object(&mut self) -> Result<NodeKind, Fault> {
+    fn object(&mut self) -> Result<NodeKind, ParseError> {
         self.advance(1);
         let mut entries: Vec<(Located<String>, Node)> = Vec::new();
         if self.accept('}') {
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array(&mut self) -> Result<NodeKind, Fault> {
+    fn array(&mut self) -> Result<NodeKind, ParseError> {
         self.advance(1);
         let mut items = Vec::new();
         if self.accept(']') {
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn word(&mut self) -> Result<NodeKind, Fault> {
+    fn word(&mut self) -> Result<NodeKind, ParseError> {
         let stop = |letter: char| letter.is_whitespace() || ",:{}[]\"".contains(letter);
         let end = self.rest.find(stop).unwrap_or(self.rest.len());
         let word = &self.rest[..end];
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         Ok(if text == "null" { NodeKind::Null } else { NodeKind::Scalar { text, quoted: false, runs: None } })
     }
 
-    fn string(&mut self) -> Result<String, Fault> {
+    fn string(&mut self) -> Result<String, ParseError> {
         let mut escaped = false;
         let end = self.rest.char_indices().skip(1).find(|(_, letter)| {
             let ends = *letter == '\n' || (*letter == '"' && !escaped);

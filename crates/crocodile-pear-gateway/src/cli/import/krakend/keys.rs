@@ -8,14 +8,14 @@ use crocodile_pear::unstable::config::problem::Span;
 use crocodile_pear::unstable::config::spec::{Node, NodeKind};
 use serde_json::Value;
 
-use super::ledger::{Ledger, join};
+use super::ledger::{KeyLedger, join};
 use super::span;
 
 /// The keys of a map.
-pub struct Keys<'a> {
+pub struct ObjectKeys<'a> {
     entries: &'a [(crocodile_pear::unstable::config::spec::Located<String>, Node)],
     path: String,
-    ledger: &'a Ledger,
+    ledger: &'a KeyLedger,
     taken: RefCell<HashSet<Span>>,
 }
 
@@ -27,12 +27,12 @@ pub struct Item<'a> {
     pub path: String,
     /// The place of its key, or its own in a list.
     pub span: Span,
-    ledger: &'a Ledger,
+    ledger: &'a KeyLedger,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ObjectKeys<'a> {
     /// The keys of the file; none if it is not a map.
-    pub fn root(node: &'a Node, ledger: &'a Ledger) -> Option<Self> {
+    pub fn root(node: &'a Node, ledger: &'a KeyLedger) -> Option<Self> {
         Some(Self { entries: node.as_map()?, path: String::new(), ledger, taken: RefCell::default() })
     }
 
@@ -98,10 +98,10 @@ fn renamed(old: &str) -> Option<&'static str> {
 
 impl<'a> Item<'a> {
     /// The keys of its map.
-    pub fn map(&self) -> Option<Keys<'a>> {
+    pub fn map(&self) -> Option<ObjectKeys<'a>> {
         let Some(entries) = self.node.as_map() else { return self.wrong("a map") };
         self.ledger.import(&self.path, self.span);
-        Some(Keys { entries, path: self.path.clone(), ledger: self.ledger, taken: RefCell::default() })
+        Some(ObjectKeys { entries, path: self.path.clone(), ledger: self.ledger, taken: RefCell::default() })
     }
 
     /// The items of its list.

@@ -9,7 +9,7 @@ use crocodile_pear::unstable::config::spec::Node;
 use crate::cli::import::report::Report;
 
 /// The account of a file's keys.
-pub struct Ledger {
+pub struct KeyLedger {
     report: RefCell<Report>,
     seen: RefCell<HashMap<Span, Cover>>,
     /// The version of the file's format: 2 or 3.
@@ -25,7 +25,7 @@ enum Cover {
     Whole,
 }
 
-impl Ledger {
+impl KeyLedger {
     pub fn new(report: Report, version: u64) -> Self {
         Self { report: RefCell::new(report), seen: RefCell::default(), version }
     }

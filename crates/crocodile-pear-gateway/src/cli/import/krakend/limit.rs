@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::yaml::{Map, Yaml};
 use super::jq;
-use super::keys::{Item, Keys};
+use super::keys::{Item, ObjectKeys};
 use super::span;
 
 /// The limits of `qos/ratelimit/router` or `qos/ratelimit/service`.
@@ -42,7 +42,7 @@ pub fn backend(item: &Item<'_>) -> Option<Yaml> {
 }
 
 /// By what clients are told apart.
-fn client(keys: &Keys<'_>, parameters: &[(String, String)]) -> Option<String> {
+fn client(keys: &ObjectKeys<'_>, parameters: &[(String, String)]) -> Option<String> {
     let strategy = keys.take("strategy");
     let key = keys.take("key");
     let name = strategy.as_ref().and_then(super::keys::Item::text).unwrap_or_else(|| "ip".to_owned());
@@ -68,7 +68,7 @@ fn client(keys: &Keys<'_>, parameters: &[(String, String)]) -> Option<String> {
 }
 
 /// A rate with its burst.
-fn rate(keys: &Keys<'_>, name: &str, old: &str, capacity: &str, every: Duration) -> Option<Map> {
+fn rate(keys: &ObjectKeys<'_>, name: &str, old: &str, capacity: &str, every: Duration) -> Option<Map> {
     let rate = keys.take_old(name, old);
     let capacity = keys.take(capacity).and_then(|item| item.number());
     let item = rate?;

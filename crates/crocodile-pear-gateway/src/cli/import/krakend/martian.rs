@@ -1,6 +1,6 @@
 //! `modifier/martian`: the modifiers of header fields and query parameters, also within groups.
 
-use super::keys::{Item, Keys};
+use super::keys::{Item, ObjectKeys};
 
 /// The changes of a call and of its answer, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn one(name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, is_proxy: boo
     keys.end();
 }
 
-fn scope(keys: &Keys<'_>) -> (bool, bool) {
+fn scope(keys: &ObjectKeys<'_>) -> (bool, bool) {
     let scope = keys.take("scope").map(|item| item.texts()).unwrap_or_default();
     (scope.iter().any(|part| part == "request"), scope.iter().any(|part| part == "response"))
 }

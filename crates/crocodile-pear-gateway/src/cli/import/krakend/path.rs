@@ -4,7 +4,7 @@ use super::jq;
 
 /// An endpoint's path.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct EndpointPath {
     /// The path as we write it.
     pub text: String,
     /// The parameters: KrakenD's name, and ours.
@@ -15,7 +15,7 @@ pub struct Route {
 ///
 /// # Errors
 /// The part of it that we have no word for.
-pub fn route(written: &str) -> Result<Route, String> {
+pub fn route(written: &str) -> Result<EndpointPath, String> {
     let written = format!("/{}", written.strip_prefix('/').unwrap_or(written));
     let mut parameters: Vec<(String, String)> = Vec::new();
     let mut segments = Vec::new();
@@ -40,7 +40,7 @@ pub fn route(written: &str) -> Result<Route, String> {
             segments.push((*segment).to_owned());
         }
     }
-    Ok(Route { text: format!("/{}", segments.join("/")), parameters })
+    Ok(EndpointPath { text: format!("/{}", segments.join("/")), parameters })
 }
 
 fn is_parameter(name: &str) -> bool {
@@ -61,7 +61,7 @@ fn unique(parameters: &[(String, String)], name: &str) -> String {
 
 /// The value of a pair of braces in a `url_pattern`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum PlaceholderValue<'a> {
     /// A parameter of the endpoint's path, by KrakenD's name.
     Parameter(&'a str),
     /// A claim of the token.
@@ -74,7 +74,10 @@ pub enum Value<'a> {
 ///
 /// # Errors
 /// The errors of `give`.
-pub fn target(pattern: &str, mut give: impl FnMut(Value<'_>) -> Result<String, String>) -> Result<String, String> {
+pub fn target(
+    pattern: &str,
+    mut give: impl FnMut(PlaceholderValue<'_>) -> Result<String, String>,
+) -> Result<String, String> {
     let pattern = format!("/{}", pattern.strip_prefix('/').unwrap_or(pattern));
     let mut text = String::new();
     let mut rest = pattern.as_str();
@@ -89,19 +92,19 @@ pub fn target(pattern: &str, mut give: impl FnMut(Value<'_>) -> Result<String, S
     }
     text.push_str(&escaped(rest));
     if let Some(before) = text.strip_suffix("/*") {
-        return Ok(format!("{before}{}", give(Value::Parameter("*"))?));
+        return Ok(format!("{before}{}", give(PlaceholderValue::Parameter("*"))?));
     }
     Ok(text)
 }
 
-fn value(name: &str) -> Value<'_> {
+fn value(name: &str) -> PlaceholderValue<'_> {
     if let Some(claim) = name.strip_prefix("JWT.") {
-        return Value::Claim(claim);
+        return PlaceholderValue::Claim(claim);
     }
     let earlier = name.strip_prefix("resp").or_else(|| name.strip_prefix("Resp")).and_then(|rest| rest.split_once('_'));
     match earlier.and_then(|(number, path)| Some((number.parse().ok()?, path))) {
-        Some((number, path)) => Value::Earlier(number, path),
-        None => Value::Parameter(name),
+        Some((number, path)) => PlaceholderValue::Earlier(number, path),
+        None => PlaceholderValue::Parameter(name),
     }
 }
 
@@ -127,7 +130,7 @@ pub fn with_query(target: &str, names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Value, route, target, with_query};
+    use super::{PlaceholderValue, route, target, with_query};
 
     #[test]
     fn paths_of_endpoints_are_ours() {
@@ -141,11 +144,11 @@ mod tests {
 
     #[test]
     fn braces_of_patterns_are_resolved() {
-        let give = |value: Value<'_>| {
+        let give = |value: PlaceholderValue<'_>| {
             Ok(match value {
-                Value::Parameter(name) => format!("<{name}>"),
-                Value::Claim(name) => format!("<claim {name}>"),
-                Value::Earlier(number, path) => format!("<{number} {path}>"),
+                PlaceholderValue::Parameter(name) => format!("<{name}>"),
+                PlaceholderValue::Claim(name) => format!("<claim {name}>"),
+                PlaceholderValue::Earlier(number, path) => format!("<{number} {path}>"),
             })
         };
         let pattern = "a/{b}/{JWT.sub}?c={resp0_d.e}&f=1";

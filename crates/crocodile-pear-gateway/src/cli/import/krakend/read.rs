@@ -11,7 +11,7 @@ use crate::cli::import::outcome::Unreadable;
 use crate::config::{self, Source, Sources};
 
 /// A file, read.
-pub struct Read {
+pub struct KrakendFile {
     pub root: Node,
     /// Keys that the same object names again further down.
     pub repeated: Vec<Located<String>>,
@@ -26,7 +26,7 @@ const RENDER: &str = "render it first: `FC_ENABLE=1 FC_OUT=krakend.rendered.json
 ///
 /// # Errors
 /// Where it cannot be read, is not of its format, or is a template.
-pub fn read(path: &Path) -> Result<Read, Unreadable> {
+pub fn read(path: &Path) -> Result<KrakendFile, Unreadable> {
     let nowhere = |path: &Path| Source { path: path.to_owned(), text: String::new() };
     let bytes = config::read(path).map_err(|why| {
         Unreadable::new(nowhere(path), Span::default(), format!("cannot read `{}`: {why}", path.display()), "")
@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> Result<Read, Unreadable> {
             let root = toml::read(&text)
                 .map_err(|fault| Unreadable::new(source(), fault.span, fault.message, fault.remedy))?;
             let sources = Sources { files: vec![source()], ..Sources::default() };
-            Ok(Read { root, repeated: Vec::new(), sources })
+            Ok(KrakendFile { root, repeated: Vec::new(), sources })
         }
         "hcl" | "properties" => {
             let message = format!("the format of `.{ending}` files is not supported");
@@ -65,18 +65,18 @@ pub fn read(path: &Path) -> Result<Read, Unreadable> {
             let tree = json::read(&text)
                 .map_err(|fault| Unreadable::new(source(), fault.span, fault.message, fault.remedy))?;
             let sources = Sources { files: vec![source()], ..Sources::default() };
-            Ok(Read { root: tree.root, repeated: tree.repeated, sources })
+            Ok(KrakendFile { root: tree.root, repeated: tree.repeated, sources })
         }
     }
 }
 
-fn read_yaml(source: Source, text: &str) -> Result<Read, Unreadable> {
+fn read_yaml(source: Source, text: &str) -> Result<KrakendFile, Unreadable> {
     let mut problems = Problems::default();
     // KrakenD knows no variables in its file: a `${NAME}` is text.
     let node = yaml::read(0, text, &|name| Some(format!("${{{name}}}")), &mut problems);
     let sources = Sources { files: vec![source], ..Sources::default() };
     match node.filter(|_| !problems.fatal()) {
-        Some(root) => Ok(Read { root, repeated: Vec::new(), sources }),
+        Some(root) => Ok(KrakendFile { root, repeated: Vec::new(), sources }),
         None => Err(Unreadable { sources, problems: problems.into_sorted() }),
     }
 }

@@ -1,7 +1,7 @@
 //! `router`: options of KrakenD's router.
 
 use super::super::yaml::{Map, Yaml};
-use super::keys::{Item, Keys};
+use super::keys::{Item, ObjectKeys};
 
 /// The settings of the options.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub fn read(item: &Item<'_>) -> Options {
     options
 }
 
-fn others(keys: &Keys<'_>) {
+fn others(keys: &ObjectKeys<'_>) {
     for name in [
         "forwarded_by_client_ip",
         "remote_ip_headers",

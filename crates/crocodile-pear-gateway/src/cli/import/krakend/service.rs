@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::super::yaml::{Map, Yaml};
-use super::endpoint::{self, Endpoint, Service};
-use super::keys::{Item, Keys};
+use super::endpoint::{self, ImportedEndpoint, Service};
+use super::keys::{Item, ObjectKeys};
 use super::router::{self, Options};
 use super::telemetry::Telemetry;
-use super::upstreams::Upstreams;
+use super::upstreams::BackendUpstreams;
 use super::{cors, elsewhere, group, limit, old, secure, span, tls};
 
 /// KrakenD's own default.
@@ -26,7 +26,7 @@ struct Extra {
 }
 
 /// Imports the whole file.
-pub fn read(keys: &Keys<'_>) -> Map {
+pub fn read(keys: &ObjectKeys<'_>) -> Map {
     let mut extra = Extra::default();
     if let Some(map) = keys.take("extra_config").and_then(|item| item.map()) {
         for (name, item) in map.all() {
@@ -54,8 +54,8 @@ pub fn read(keys: &Keys<'_>) -> Map {
     let clients = clients(keys, &extra.options);
     others(keys);
     keys.end();
-    let mut upstreams = Upstreams::default();
-    let mut read: Vec<Endpoint> = Vec::new();
+    let mut upstreams = BackendUpstreams::default();
+    let mut read: Vec<ImportedEndpoint> = Vec::new();
     for item in &endpoints {
         let known = upstreams.count();
         let Some(endpoint) = endpoint::read(item, &service, &mut upstreams) else {
@@ -104,7 +104,7 @@ fn common(endpoints: &[Item<'_>], timeout: Duration) -> Duration {
     most.map_or(timeout, |(own, _)| own)
 }
 
-fn listen(keys: &Keys<'_>) -> Yaml {
+fn listen(keys: &ObjectKeys<'_>) -> Yaml {
     let port = keys.take("port").and_then(|item| item.whole()).filter(|port| *port > 0).unwrap_or(8080);
     let address = keys.take("listen_ip").and_then(|item| item.text()).filter(|ip| !ip.is_empty());
     let address = address.unwrap_or_else(|| "0.0.0.0".to_owned());
@@ -120,7 +120,7 @@ fn listen(keys: &Keys<'_>) -> Yaml {
 }
 
 /// Settings of all calls.
-fn calls(keys: &Keys<'_>) -> Map {
+fn calls(keys: &ObjectKeys<'_>) -> Map {
     let mut settings = Map::default();
     if let Some(item) = keys.take("client_tls") {
         let tls = tls::backend(&item);
@@ -159,7 +159,7 @@ fn calls(keys: &Keys<'_>) -> Map {
     settings
 }
 
-fn clients(keys: &Keys<'_>, options: &Options) -> Map {
+fn clients(keys: &ObjectKeys<'_>, options: &Options) -> Map {
     let mut clients = Map::default();
     let pairs = [
         ("read_header_timeout", "head"),
@@ -185,7 +185,7 @@ fn clients(keys: &Keys<'_>, options: &Options) -> Map {
 }
 
 /// Keys that change no answer, or are not imported.
-fn others(keys: &Keys<'_>) {
+fn others(keys: &ObjectKeys<'_>) {
     if let Some(item) = keys.take("version") {
         item.done();
     }

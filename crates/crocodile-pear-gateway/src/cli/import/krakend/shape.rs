@@ -160,22 +160,22 @@ const TEXT: &str = "{content: (if type == \"string\" then . else tojson end)}";
 
 /// The fields that are allowed, by name, with those below them.
 #[derive(Debug, Default)]
-struct Allowed(Vec<(String, Option<Allowed>)>);
+struct AllowedFields(Vec<(String, Option<AllowedFields>)>);
 
-fn tree(paths: &[String]) -> Allowed {
-    let mut root = Allowed::default();
+fn tree(paths: &[String]) -> AllowedFields {
+    let mut root = AllowedFields::default();
     for path in paths {
         root.add(&path.split('.').collect::<Vec<_>>());
     }
     root
 }
 
-impl Allowed {
+impl AllowedFields {
     fn add(&mut self, path: &[&str]) {
         let Some((first, rest)) = path.split_first() else { return };
         let at = self.0.iter().position(|(name, _)| name == first);
         let at = at.unwrap_or_else(|| {
-            self.0.push(((*first).to_owned(), (!rest.is_empty()).then(Allowed::default)));
+            self.0.push(((*first).to_owned(), (!rest.is_empty()).then(AllowedFields::default)));
             self.0.len() - 1
         });
         let entry = &mut self.0[at].1;
@@ -183,13 +183,13 @@ impl Allowed {
             // Of a field and a part of it, KrakenD takes what is written later.
             (_, true) => *entry = None,
             (Some(below), false) => below.add(rest),
-            (None, false) => entry.insert(Allowed::default()).add(rest),
+            (None, false) => entry.insert(AllowedFields::default()).add(rest),
         }
     }
 }
 
 /// Keeps what is allowed: what is missing stays missing, and an object of which nothing is left goes.
-fn allowed(tree: &Allowed) -> String {
+fn allowed(tree: &AllowedFields) -> String {
     let names: Vec<&str> = tree.0.iter().map(|(name, _)| name.as_str()).collect();
     let keep = match names.as_slice() {
         [name] => format!("select(.key == {})", jq::text(name)),

@@ -14,7 +14,7 @@ pub enum Strategy {
 }
 
 /// A call that is ready to be written.
-pub struct Call<'a> {
+pub struct BackendCall<'a> {
     pub name: String,
     pub upstream: String,
     pub path: String,
@@ -44,7 +44,7 @@ pub struct Made {
     pub is_sequential: bool,
 }
 
-impl Call<'_> {
+impl BackendCall<'_> {
     /// Whether the short form says all of it.
     fn is_short(&self) -> bool {
         self.method.is_none() && self.timeout.is_none() && self.headers.is_empty() && !self.body
@@ -94,7 +94,7 @@ fn passed() -> Map {
 }
 
 /// The endpoint of one call: its text, if the short form says all, or its pipeline.
-pub fn single(call: &Call<'_>, made: &Made) -> Yaml {
+pub fn single(call: &BackendCall<'_>, made: &Made) -> Yaml {
     let steps = after(call, made);
     if steps.is_empty() && call.is_short() {
         return call.yaml();
@@ -119,7 +119,7 @@ pub fn single(call: &Call<'_>, made: &Made) -> Yaml {
 }
 
 /// The steps behind the only call.
-fn after(call: &Call<'_>, made: &Made) -> Vec<Yaml> {
+fn after(call: &BackendCall<'_>, made: &Made) -> Vec<Yaml> {
     let mut steps = Vec::new();
     if made.output != Output::Proxy
         && let Some(expression) = expression(call, made)
@@ -148,7 +148,7 @@ fn after(call: &Call<'_>, made: &Made) -> Vec<Yaml> {
 }
 
 /// Whether a text passes as it is.
-fn is_text(call: &Call<'_>) -> bool {
+fn is_text(call: &BackendCall<'_>) -> bool {
     let shape = &call.backend.shape;
     shape.decoder == super::shape::Decoder::Text
         && shape.target.is_empty()
@@ -159,7 +159,7 @@ fn is_text(call: &Call<'_>) -> bool {
         && shape.flatmap.is_empty()
 }
 
-fn expression(call: &Call<'_>, made: &Made) -> Option<String> {
+fn expression(call: &BackendCall<'_>, made: &Made) -> Option<String> {
     let shape = &call.backend.shape;
     if made.output == Output::Text && is_text(call) {
         return None;
@@ -204,7 +204,7 @@ fn compact(value: &serde_json::Value) -> String {
 }
 
 /// The pipeline of several calls.
-pub fn several(calls: &[Call<'_>], made: &Made) -> Yaml {
+pub fn several(calls: &[BackendCall<'_>], made: &Made) -> Yaml {
     let mut requests = Map::default();
     for (at, call) in calls.iter().enumerate() {
         let mut map = call.map();
@@ -230,8 +230,8 @@ pub fn several(calls: &[Call<'_>], made: &Made) -> Yaml {
 
 const FAILED: &str = "error({status: 502, detail: \"no upstream answered\"})";
 
-fn merged(calls: &[Call<'_>], made: &Made) -> String {
-    let part = |call: &Call<'_>| match &call.backend.details {
+fn merged(calls: &[BackendCall<'_>], made: &Made) -> String {
+    let part = |call: &BackendCall<'_>| match &call.backend.details {
         None if call.backend.shape.is_identity() => format!("(${} | objects)", call.name),
         None => call.backend.shape.among(&call.name),
         Some(name) => {

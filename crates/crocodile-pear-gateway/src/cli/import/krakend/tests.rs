@@ -6,7 +6,7 @@ use std::path::Path;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::yaml;
 
-use super::{json, make, read::Read};
+use super::{json, make, read::KrakendFile};
 use crate::cli::import::outcome::{Imported, Unreadable};
 use crate::cli::import::report::Fate;
 use crate::cli::import::write;
@@ -15,7 +15,7 @@ use crate::config::{Source, Sources};
 fn import(text: &str) -> Result<Imported, Unreadable> {
     let source = || Source { path: "krakend.json".into(), text: text.to_owned() };
     let tree = json::read(text).map_err(|fault| Unreadable::new(source(), fault.span, fault.message, fault.remedy))?;
-    make(Read {
+    make(KrakendFile {
         root: tree.root,
         repeated: tree.repeated,
         sources: Sources { files: vec![source()], ..Sources::default() },

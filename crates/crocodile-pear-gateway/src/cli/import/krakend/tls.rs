@@ -1,14 +1,14 @@
 //! TLS: of the listener, and to backends.
 
 use super::super::yaml::{Map, Yaml};
-use super::keys::{Item, Keys};
+use super::keys::{Item, ObjectKeys};
 
 /// `tls` of the service: the listener's.
 pub fn listener(item: &Item<'_>) -> Option<Map> {
     let keys = item.map()?;
     let off = keys.take("disabled").is_some_and(|item| item.is_true());
     let mut tls = Map::default();
-    let pair = |keys: &Keys<'_>| {
+    let pair = |keys: &ObjectKeys<'_>| {
         let text = |name: &str| keys.take(name).and_then(|item| item.text());
         let mut pair = Map::default();
         let (Some(certificate), Some(key)) = (text("public_key"), text("private_key")) else { return pair };
@@ -87,7 +87,7 @@ pub fn backend(item: &Item<'_>) -> Map {
 }
 
 /// Certificates of upstreams are always checked.
-pub fn insecure(keys: &Keys<'_>) {
+pub fn insecure(keys: &ObjectKeys<'_>) {
     if let Some(item) = keys.take("allow_insecure_connections") {
         match item.is_true() {
             true => {
@@ -98,7 +98,7 @@ pub fn insecure(keys: &Keys<'_>) {
     }
 }
 
-fn versions(keys: &Keys<'_>) {
+fn versions(keys: &ObjectKeys<'_>) {
     for name in ["min_version", "max_version"] {
         if let Some(item) = keys.take(name) {
             match item.text().as_deref() {

@@ -5,15 +5,15 @@ use crocodile_pear::unstable::config::spec::{Located, Node, NodeKind};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::json::Fault;
+use super::json::ParseError;
 
 /// Reads a text as TOML.
 ///
 /// # Errors
 /// The first place where it is not TOML.
-pub fn read(text: &str) -> Result<Node, Fault> {
+pub fn read(text: &str) -> Result<Node, ParseError> {
     let places = Places(text);
-    let table = DeTable::parse(text).map_err(|error| Fault {
+    let table = DeTable::parse(text).map_err(|error| ParseError {
         span: Span { length: 1, ..places.span(error.span().unwrap_or_default()) },
         message: error.message().to_owned(),
         remedy: "",

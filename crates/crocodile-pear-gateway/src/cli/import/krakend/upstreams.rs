@@ -4,22 +4,23 @@ use super::super::yaml::{Map, Yaml};
 
 /// The upstreams, in the order in which they are first called.
 #[derive(Default)]
-pub struct Upstreams {
-    known: Vec<Known>,
+pub struct BackendUpstreams {
+    known: Vec<BackendUpstream>,
 }
 
-struct Known {
+struct BackendUpstream {
     name: String,
     urls: Vec<String>,
     settings: Map,
     comment: Option<String>,
 }
 
-impl Upstreams {
+impl BackendUpstreams {
     /// The name of the upstream with these servers and settings.
     pub fn name(&mut self, urls: &[String], settings: Map, comment: Option<&str>) -> String {
         let comment = comment.map(str::to_owned);
-        let same = |known: &&Known| known.urls == urls && known.settings == settings && known.comment == comment;
+        let same =
+            |known: &&BackendUpstream| known.urls == urls && known.settings == settings && known.comment == comment;
         if let Some(known) = self.known.iter().find(same) {
             return known.name.clone();
         }
@@ -27,7 +28,7 @@ impl Upstreams {
         let taken = |name: &str| self.known.iter().any(|known| known.name == name);
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
-        self.known.push(Known { name: name.clone(), urls: urls.to_vec(), settings, comment });
+        self.known.push(BackendUpstream { name: name.clone(), urls: urls.to_vec(), settings, comment });
         name
     }
 

@@ -4,13 +4,13 @@ use std::fs;
 
 use super::super::yaml::{Map, Yaml};
 use super::call;
-use super::file::File;
+use super::file::NginxFile;
 use super::piece::Piece;
 use super::scope::Scope;
-use super::variable::Names;
+use super::variable::Variables;
 
 /// Adds the settings of who may call.
-pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>, map: &mut Map) {
+pub fn read(file: &NginxFile<'_>, scope: &Scope<'_>, names: &mut Variables<'_>, map: &mut Map) {
     addresses(file, scope, map);
     let mut methods: Vec<Yaml> = Vec::new();
     if let Some(basic) = basic(file, scope) {
@@ -29,7 +29,7 @@ pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>, map: &mut
     }
 }
 
-fn addresses(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
+fn addresses(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     let rules = scope.all(&["allow", "deny"]);
     if scope.is_closed() {
         rules.iter().for_each(|rule| file.ledger.import(rule));
@@ -77,7 +77,7 @@ fn addresses(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
     }
 }
 
-fn basic(file: &File<'_>, scope: &Scope<'_>) -> Option<Map> {
+fn basic(file: &NginxFile<'_>, scope: &Scope<'_>) -> Option<Map> {
     let realm = scope.last("auth_basic")?;
     file.ledger.import(realm);
     if realm.is("off") {
@@ -115,7 +115,7 @@ fn old(text: &str) -> Vec<String> {
 }
 
 /// `auth_request` with the location that it names.
-fn forward(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>) -> Option<Map> {
+fn forward(file: &NginxFile<'_>, scope: &Scope<'_>, names: &mut Variables<'_>) -> Option<Map> {
     let request = scope.last("auth_request")?;
     if request.is("off") {
         file.ledger.import(request);

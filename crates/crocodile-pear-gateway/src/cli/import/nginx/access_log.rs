@@ -2,12 +2,12 @@
 
 use super::super::krakend::jq;
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::parse::Directive;
 use super::scope::Scope;
 
 /// The `log` of the configuration; `silent` are the endpoints whose requests are not logged.
-pub fn read(file: &File<'_>, scopes: &[Scope<'_>], silent: &[String]) -> Map {
+pub fn read(file: &NginxFile<'_>, scopes: &[Scope<'_>], silent: &[String]) -> Map {
     let mut format = None;
     let mut to = None;
     let mut is_on = scopes.is_empty();
@@ -73,7 +73,7 @@ pub fn read(file: &File<'_>, scopes: &[Scope<'_>], silent: &[String]) -> Map {
 }
 
 /// A `log_format` as ours; none if it is the usual one, or cannot be imported.
-fn format(file: &File<'_>, directive: &Directive) -> Option<String> {
+fn format(file: &NginxFile<'_>, directive: &Directive) -> Option<String> {
     let parts: Vec<&str> = directive.texts().skip(1).collect();
     let text: String = parts.iter().filter(|part| !part.starts_with("escape=")).copied().collect();
     if text.trim_start().starts_with('{') || parts.contains(&"escape=json") {

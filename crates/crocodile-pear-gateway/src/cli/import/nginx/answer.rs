@@ -2,12 +2,12 @@
 
 use super::super::krakend::jq;
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::parse::Directive;
 use super::piece::{self, Piece, REST};
-use super::regex::{self, Route};
+use super::regex::{self, RegexRoute};
 use super::scope::Scope;
-use super::variable::Names;
+use super::variable::Variables;
 
 /// An answer without a call, as the step that gives it.
 pub fn respond(status: u16, headers: Map, body: Option<String>) -> Yaml {
@@ -25,7 +25,13 @@ pub fn respond(status: u16, headers: Map, body: Option<String>) -> Yaml {
 }
 
 /// The pipeline of a `return`; none if it cannot be imported, which is reported.
-pub fn give(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, directive: &Directive, uri: &str) -> Option<Yaml> {
+pub fn give(
+    file: &NginxFile<'_>,
+    scope: &Scope<'_>,
+    names: &Variables<'_>,
+    directive: &Directive,
+    uri: &str,
+) -> Option<Yaml> {
     let first = directive.arg(0).unwrap_or_default();
     let (status, text) = match first.parse::<u16>() {
         Ok(status) => (status, directive.arg(1)),
@@ -75,7 +81,7 @@ pub fn give(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, directive: &D
 }
 
 /// The content type of a text that `return` gives.
-fn kind(file: &File<'_>, scope: &Scope<'_>, uri: &str) -> String {
+fn kind(file: &NginxFile<'_>, scope: &Scope<'_>, uri: &str) -> String {
     let own = scope.all(&["add_header"]);
     let added = own.iter().find(|directive| {
         directive.arg(0).is_some_and(|name| name.eq_ignore_ascii_case("content-type"))
@@ -113,7 +119,7 @@ pub enum Rewritten {
 }
 
 /// The path of a location as a `rewrite` sees it: the text before the rest, and the rest.
-pub struct Seen<'a> {
+pub struct RewritePath<'a> {
     /// `/api/` of `location /api/`; the whole path of `location = /health`.
     pub prefix: &'a str,
     pub is_exact: bool,
@@ -125,7 +131,7 @@ pub struct Seen<'a> {
 ///
 /// # Errors
 /// Why it cannot be imported.
-pub fn rewrite(names: &mut Names<'_>, directive: &Directive, seen: &Seen<'_>) -> Result<Rewritten, String> {
+pub fn rewrite(names: &mut Variables<'_>, directive: &Directive, seen: &RewritePath<'_>) -> Result<Rewritten, String> {
     let (Some(regex), Some(replacement)) = (directive.arg(0), directive.arg(1)) else {
         return Err("it has no replacement".to_owned());
     };
@@ -169,8 +175,8 @@ pub fn rewrite(names: &mut Names<'_>, directive: &Directive, seen: &Seen<'_>) ->
 }
 
 /// The captures of a regular expression that fits every path of a location.
-fn fit(paths: &regex::Paths, seen: &Seen<'_>) -> Option<Vec<(String, Vec<Piece>)>> {
-    let one = |route: &Route| -> Option<Vec<(String, Vec<Piece>)>> {
+fn fit(paths: &regex::RegexPaths, seen: &RewritePath<'_>) -> Option<Vec<(String, Vec<Piece>)>> {
+    let one = |route: &RegexRoute| -> Option<Vec<(String, Vec<Piece>)>> {
         let ends = seen.pieces.last().is_some_and(|piece| matches!(piece, Piece::Rest { .. }));
         let known =
             matches!(seen.pieces, [Piece::Text(_)] | [Piece::Text(_), Piece::Rest { .. }] | [Piece::Rest { .. }]);
@@ -210,7 +216,12 @@ fn fit(paths: &regex::Paths, seen: &Seen<'_>) -> Option<Vec<(String, Vec<Piece>)
 }
 
 /// A rewrite that fits some paths: an expression that decides.
-fn conditional(names: &Names<'_>, regex: &str, replacement: &str, seen: &Seen<'_>) -> Result<Vec<Piece>, String> {
+fn conditional(
+    names: &Variables<'_>,
+    regex: &str,
+    replacement: &str,
+    seen: &RewritePath<'_>,
+) -> Result<Vec<Piece>, String> {
     let subject = match seen.pieces {
         [Piece::Rest { slash: true }] => format!("\"/\" + $path.{REST}"),
         pieces => piece::expression(pieces),

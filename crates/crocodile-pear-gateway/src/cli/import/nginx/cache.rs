@@ -1,9 +1,9 @@
 //! `proxy_cache` and what belongs to it: the `cache` of an upstream.
 
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::scope::Scope;
-use super::variable::{self, Names};
+use super::variable::{self, Variables};
 use super::{measure, piece};
 use crate::cli::import::krakend::span;
 
@@ -11,7 +11,7 @@ use crate::cli::import::krakend::span;
 const INACTIVE: &str = "10m";
 
 /// Adds the cache of a location to the settings of its upstream.
-pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, settings: &mut Map) {
+pub fn read(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, settings: &mut Map) {
     let Some(cache) = scope.last("proxy_cache").filter(|directive| !directive.is("off")) else {
         scope.all(&["proxy_cache"]).into_iter().for_each(|directive| file.ledger.import(directive));
         return;
@@ -46,7 +46,7 @@ pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, settings: &mu
 }
 
 /// `proxy_cache_valid` and `proxy_ignore_headers`.
-fn valid(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
+fn valid(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     let ledger = file.ledger;
     let mut is_forced = false;
     if let Some(ignored) = scope.last("proxy_ignore_headers") {
@@ -101,7 +101,7 @@ fn valid(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
 }
 
 /// `proxy_cache_use_stale` and `proxy_cache_background_update`.
-fn stale(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
+fn stale(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     let Some(directive) = scope.last("proxy_cache_use_stale") else { return };
     file.ledger.import(directive);
     let has = |word: &str| directive.texts().any(|other| other == word);
@@ -117,7 +117,7 @@ fn stale(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
 }
 
 /// `proxy_cache_key`: what is in it beside the URL.
-fn key(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut Map) {
+fn key(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, map: &mut Map) {
     let Some(directive) = scope.last("proxy_cache_key") else { return };
     let text: String = directive.texts().collect();
     let all = variable::names(&text);

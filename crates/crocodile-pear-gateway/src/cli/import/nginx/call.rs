@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::parse::Directive;
 use super::piece::{self, Piece};
 use super::scope::Scope;
 use super::upstreams::{called, is_host};
-use super::variable::{self, Names};
+use super::variable::{self, Variables};
 use super::{cache, measure, servers};
 use crate::cli::import::krakend::span;
 
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ProxyCall {
     pub upstream: String,
     pub target: String,
     pub method: Option<String>,
@@ -44,7 +44,7 @@ pub struct Path<'a> {
     pub is_subrequest: bool,
 }
 
-impl Call {
+impl ProxyCall {
     /// The call as a step of a pipeline, or as the short form of it.
     pub fn write(&self) -> Yaml {
         if self.method.is_none() && self.body.is_none() && self.headers.is_empty() {
@@ -66,7 +66,13 @@ impl Call {
 }
 
 /// The call of a location; none if it cannot be imported, which is reported.
-pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, pass: &Directive, path: &Path<'_>) -> Option<Call> {
+pub fn read(
+    file: &NginxFile<'_>,
+    scope: &Scope<'_>,
+    names: &Variables<'_>,
+    pass: &Directive,
+    path: &Path<'_>,
+) -> Option<ProxyCall> {
     let written = pass.arg(0).unwrap_or_default();
     let refuse = |why: String, remedy: &str| {
         file.ledger.report(pass, why, remedy);
@@ -127,13 +133,13 @@ pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, pass: &Direct
     // A call with a body is a POST unless it says otherwise.
     let method = method.or_else(|| own.as_ref().map(|_| "client".to_owned()));
     let sent = own.or_else(|| method.as_ref().filter(|_| !path.is_subrequest).map(|_| "client".to_owned()));
-    Some(Call { upstream, target, method, headers, body: sent, upgrades })
+    Some(ProxyCall { upstream, target, method, headers, body: sent, upgrades })
 }
 
 const ADDRESS: &str = "name each upstream under `upstreams`, and choose one by a condition with `choose`";
 
 /// `proxy_set_body`, which is JSON here.
-fn body(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>) -> Option<String> {
+fn body(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>) -> Option<String> {
     let directive = scope.last("proxy_set_body")?;
     let pieces = names.resolve(directive.arg(0)?);
     let value = pieces.and_then(|pieces| match piece::text(&pieces) {
@@ -156,7 +162,7 @@ fn body(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>) -> Option<String>
 }
 
 /// Where the upstream is.
-fn place(file: &File<'_>, pass: &Directive, scheme: &str, authority: &str) -> Option<Map> {
+fn place(file: &NginxFile<'_>, pass: &Directive, scheme: &str, authority: &str) -> Option<Map> {
     if let Some(block) = file.blocks.get(authority) {
         let place = servers::read(file, block, scheme);
         if place.is_none() {
@@ -178,7 +184,7 @@ fn place(file: &File<'_>, pass: &Directive, scheme: &str, authority: &str) -> Op
 }
 
 /// Path and query of the call.
-fn target(file: &File<'_>, pass: &Directive, path: &Path<'_>, uri: &[Piece]) -> Result<String, String> {
+fn target(file: &NginxFile<'_>, pass: &Directive, path: &Path<'_>, uri: &[Piece]) -> Result<String, String> {
     let own = !variable::names(pass.arg(0).unwrap_or_default()).is_empty();
     if own && !uri.is_empty() {
         return piece::target(uri, false);
@@ -206,9 +212,9 @@ fn target(file: &File<'_>, pass: &Directive, path: &Path<'_>, uri: &[Piece]) -> 
 
 /// Header fields of the call: `forward`, `host`, `forwarded`, `headers`. Whether clients may switch to WebSocket.
 fn fields(
-    file: &File<'_>,
+    file: &NginxFile<'_>,
     scope: &Scope<'_>,
-    names: &Names<'_>,
+    names: &Variables<'_>,
     authority: &str,
     (settings, of_call): (&mut Map, &mut Map),
     is_grpc: bool,
@@ -327,7 +333,7 @@ fn told(name: &str) -> bool {
 }
 
 /// The text of a field, and whether it is made of the path of the request.
-fn field(names: &Names<'_>, value: &str) -> Result<(String, bool), String> {
+fn field(names: &Variables<'_>, value: &str) -> Result<(String, bool), String> {
     let pieces = names.resolve(value)?;
     let is_of_path = pieces.iter().any(|piece| match piece {
         Piece::Param(_) | Piece::Rest { .. } => true,
@@ -339,7 +345,7 @@ fn field(names: &Names<'_>, value: &str) -> Result<(String, bool), String> {
 }
 
 /// Timeouts, retries, TLS, redirects.
-fn common(file: &File<'_>, scope: &Scope<'_>, scheme: &str, authority: &str, settings: &mut Map, is_grpc: bool) {
+fn common(file: &NginxFile<'_>, scope: &Scope<'_>, scheme: &str, authority: &str, settings: &mut Map, is_grpc: bool) {
     let ledger = file.ledger;
     let prefix = if is_grpc { "grpc" } else { "proxy" };
     let time = |name: &str| {
@@ -399,7 +405,7 @@ fn common(file: &File<'_>, scope: &Scope<'_>, scheme: &str, authority: &str, set
 }
 
 /// `proxy_pass_request_body`.
-fn passes_body(file: &File<'_>, scope: &Scope<'_>, is_subrequest: bool) {
+fn passes_body(file: &NginxFile<'_>, scope: &Scope<'_>, is_subrequest: bool) {
     let Some(directive) = scope.last("proxy_pass_request_body") else { return };
     match directive.is("off") && !is_subrequest {
         true => file.ledger.report(directive, "the body is sent on", "use `body` of the call"),
@@ -408,7 +414,7 @@ fn passes_body(file: &File<'_>, scope: &Scope<'_>, is_subrequest: bool) {
 }
 
 /// `proxy_next_upstream`.
-fn next(file: &File<'_>, scope: &Scope<'_>, directive: &Directive, settings: &mut Map) {
+fn next(file: &NginxFile<'_>, scope: &Scope<'_>, directive: &Directive, settings: &mut Map) {
     let ledger = file.ledger;
     if directive.is("off") {
         ledger.import(directive);
@@ -450,7 +456,7 @@ fn next(file: &File<'_>, scope: &Scope<'_>, directive: &Directive, settings: &mu
 }
 
 /// TLS to the upstream.
-fn tls(file: &File<'_>, scope: &Scope<'_>, authority: &str, settings: &mut Map) {
+fn tls(file: &NginxFile<'_>, scope: &Scope<'_>, authority: &str, settings: &mut Map) {
     let ledger = file.ledger;
     let mut tls = Map::default();
     for (name, ours) in [

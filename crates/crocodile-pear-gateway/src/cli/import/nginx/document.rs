@@ -2,14 +2,14 @@
 //! group.
 
 use super::super::yaml::{Map, Yaml};
-use super::endpoint::Endpoint;
-use super::settings::Phase;
+use super::endpoint::EndpointDraft;
+use super::settings::LocationPhase;
 use super::upstreams::called;
 
 /// The endpoints of a server with its hosts; those of the default server have none.
 pub struct Hosted {
     pub hosts: Vec<String>,
-    pub endpoints: Vec<Endpoint>,
+    pub endpoints: Vec<EndpointDraft>,
 }
 
 /// The layers that requests pass before the content; an answer of `return` comes before them.
@@ -24,30 +24,30 @@ fn off(key: &str) -> Yaml {
 }
 
 /// The value that all endpoints have for a setting, if they have the same.
-fn common(endpoints: &[&Endpoint], key: &str) -> Option<Yaml> {
+fn common(endpoints: &[&EndpointDraft], key: &str) -> Option<Yaml> {
     let is_access = ACCESS.contains(&key);
-    let calls = |endpoint: &Endpoint| endpoint.phase == Phase::Content && endpoint.body.is_some();
+    let calls = |endpoint: &EndpointDraft| endpoint.phase == LocationPhase::Content && endpoint.body.is_some();
     if key == "max_body" && endpoints.iter().any(|endpoint| calls(endpoint)) {
         // No other endpoint reads a body.
         let mut values = endpoints.iter().filter(|endpoint| calls(endpoint)).map(|endpoint| endpoint.settings.get(key));
         let first = values.next()?;
         return first.filter(|_| values.all(|value| value == first)).cloned();
     }
-    let (meant, others): (Vec<&&Endpoint>, Vec<&&Endpoint>) =
-        endpoints.iter().partition(|endpoint| !is_access || endpoint.phase == Phase::Content);
+    let (meant, others): (Vec<&&EndpointDraft>, Vec<&&EndpointDraft>) =
+        endpoints.iter().partition(|endpoint| !is_access || endpoint.phase == LocationPhase::Content);
     let value = meant.first()?.settings.get(key)?;
     let same = meant.iter().all(|endpoint| endpoint.settings.get(key) == Some(value));
     (same && (others.is_empty() || meant.len() > others.len())).then(|| value.clone())
 }
 
 /// Takes a setting from endpoints that now have it from above.
-fn lift(endpoints: &mut [&mut Endpoint], key: &str) {
+fn lift(endpoints: &mut [&mut EndpointDraft], key: &str) {
     for endpoint in endpoints {
         let mut rest = Map::default();
         for (other, value) in endpoint.settings.iter().filter(|(other, _)| *other != key) {
             rest.set(other, value.clone());
         }
-        if ACCESS.contains(&key) && endpoint.phase == Phase::Rewrite {
+        if ACCESS.contains(&key) && endpoint.phase == LocationPhase::Rewrite {
             rest.set(key, off(key));
         }
         endpoint.settings = rest;
@@ -58,7 +58,7 @@ fn lift(endpoints: &mut [&mut Endpoint], key: &str) {
 pub fn top(servers: &mut [Hosted]) -> Map {
     let mut top = Map::default();
     for key in SHARED {
-        let all: Vec<&Endpoint> = servers.iter().flat_map(|server| &server.endpoints).collect();
+        let all: Vec<&EndpointDraft> = servers.iter().flat_map(|server| &server.endpoints).collect();
         if let Some(value) = common(&all, key) {
             top.set(key, value);
             lift(&mut servers.iter_mut().flat_map(|server| &mut server.endpoints).collect::<Vec<_>>(), key);
@@ -100,8 +100,8 @@ pub fn write(servers: Vec<Hosted>) -> (Map, Map) {
 }
 
 /// Endpoints without hosts: several with the same access are a group.
-fn parts(_: &[String], endpoints: Vec<Endpoint>, plain: &mut Map, groups: &mut Map) {
-    let shared = |endpoint: &Endpoint| {
+fn parts(_: &[String], endpoints: Vec<EndpointDraft>, plain: &mut Map, groups: &mut Map) {
+    let shared = |endpoint: &EndpointDraft| {
         let mut map = Map::default();
         for key in ["authenticate", "addresses", "headers"] {
             let value = endpoint.settings.get(key).filter(|value| **value != off(key));
@@ -111,7 +111,7 @@ fn parts(_: &[String], endpoints: Vec<Endpoint>, plain: &mut Map, groups: &mut M
         }
         map
     };
-    let mut sets: Vec<(Map, Vec<Endpoint>)> = Vec::new();
+    let mut sets: Vec<(Map, Vec<EndpointDraft>)> = Vec::new();
     for endpoint in endpoints {
         let own = shared(&endpoint);
         match sets.iter_mut().find(|(known, _)| *known == own) {
@@ -145,14 +145,14 @@ fn unique(groups: &Map, base: &str) -> String {
     std::iter::once(base.to_owned()).chain(numbered).find(|name| groups.get(name).is_none()).unwrap_or_default()
 }
 
-fn add(map: &mut Map, endpoint: &Endpoint) {
+fn add(map: &mut Map, endpoint: &EndpointDraft) {
     if let Some(comment) = &endpoint.comment {
         map.comment(comment);
     }
     map.set(&endpoint.name, one(endpoint));
 }
 
-fn one(endpoint: &Endpoint) -> Yaml {
+fn one(endpoint: &EndpointDraft) -> Yaml {
     let mut map = endpoint.settings.clone();
     match &endpoint.body {
         None => map.into(),

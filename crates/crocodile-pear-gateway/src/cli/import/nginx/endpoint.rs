@@ -1,17 +1,17 @@
 //! An endpoint of the configuration that an import writes.
 
 use super::super::yaml::{Map, Yaml};
-use super::settings::Phase;
+use super::settings::LocationPhase;
 
 /// An endpoint, before it is written.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct EndpointDraft {
     /// `/api/{*path}`, or `GET /api`.
     pub name: String,
     pub settings: Map,
     /// A call in the short form, a pipeline, or none.
     pub body: Option<Yaml>,
-    pub phase: Phase,
+    pub phase: LocationPhase,
     /// Whether its requests are not logged.
     pub is_silent: bool,
     pub comment: Option<String>,

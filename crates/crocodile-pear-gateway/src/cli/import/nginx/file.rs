@@ -4,16 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::ledger::Ledger;
+use super::ledger::DirectiveLedger;
 use super::location::{self, Location};
 use super::parse::Directive;
 use super::scope::Scope;
-use super::upstreams::Upstreams;
+use super::upstreams::ProxyUpstreams;
 use super::variable::Maps;
 
 /// A file of nginx while it is imported.
-pub struct File<'a> {
-    pub ledger: &'a Ledger,
+pub struct NginxFile<'a> {
+    pub ledger: &'a DirectiveLedger,
     /// The directives of `http`.
     pub http: Scope<'a>,
     /// The `upstream` blocks by name.
@@ -28,7 +28,7 @@ pub struct File<'a> {
     /// The folder of the main file, and that of the configuration that is written.
     pub main: PathBuf,
     pub output: PathBuf,
-    pub upstreams: RefCell<Upstreams>,
+    pub upstreams: RefCell<ProxyUpstreams>,
     /// The locations of the server that is being read.
     pub locations: RefCell<Vec<Location<'a>>>,
     pub told_open: Cell<bool>,
@@ -36,7 +36,7 @@ pub struct File<'a> {
     pub counted: RefCell<HashMap<usize, usize>>,
 }
 
-impl<'a> File<'a> {
+impl<'a> NginxFile<'a> {
     /// Where a file is that the input names.
     pub fn real(&self, written: &str) -> PathBuf {
         self.main.join(written)

@@ -1,21 +1,21 @@
 //! `root`, `alias`, `try_files` and `index`: files.
 
 use super::super::yaml::{Map, Yaml};
-use super::call::Call;
-use super::endpoint::Endpoint;
-use super::file::File;
+use super::call::ProxyCall;
+use super::endpoint::EndpointDraft;
+use super::file::NginxFile;
 use super::parse::Directive;
-use super::regex::Route;
+use super::regex::RegexRoute;
 use super::scope::Scope;
 
 /// Adds files to an endpoint. Whether there are any, or an answer in their place. `hidden` is a location that is not imported,
 /// and that gives out none of its files.
 pub fn read<'d>(
-    file: &File<'_>,
+    file: &NginxFile<'_>,
     scope: &Scope<'_>,
-    route: &Route,
-    endpoint: &mut Endpoint,
-    (named, hidden): (impl Fn(&str) -> Option<(Call, Map)>, impl Fn() -> Option<&'d Directive>),
+    route: &RegexRoute,
+    endpoint: &mut EndpointDraft,
+    (named, hidden): (impl Fn(&str) -> Option<(ProxyCall, Map)>, impl Fn() -> Option<&'d Directive>),
 ) -> bool {
     let ledger = file.ledger;
     let attempts = scope.last("try_files");
@@ -117,7 +117,7 @@ fn root<'a>(scope: &Scope<'a>) -> Option<&'a Directive> {
 }
 
 /// The folder of a location, or its file.
-fn folder(file: &File<'_>, scope: &Scope<'_>, route: &Route) -> Option<String> {
+fn folder(file: &NginxFile<'_>, scope: &Scope<'_>, route: &RegexRoute) -> Option<String> {
     let directive = root(scope)?;
     let written = directive.arg(0)?;
     if written.contains('$') {

@@ -9,7 +9,7 @@ use crate::cli::import::report::{Fate, Report};
 
 /// The account of a file's directives.
 #[derive(Default)]
-pub struct Ledger {
+pub struct DirectiveLedger {
     entries: RefCell<HashMap<usize, LedgerEntry>>,
 }
 
@@ -31,7 +31,7 @@ fn weight(fate: Fate) -> u8 {
     }
 }
 
-impl Ledger {
+impl DirectiveLedger {
     /// The configuration has it.
     pub fn import(&self, directive: &Directive) {
         self.note(directive, Fate::Imported, String::new(), String::new(), false);

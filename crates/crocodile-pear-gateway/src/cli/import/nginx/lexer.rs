@@ -26,7 +26,7 @@ pub struct Word {
 
 /// A fault in a file.
 #[derive(Debug)]
-pub struct Fault {
+pub struct SyntaxError {
     pub span: Span,
     pub message: String,
     pub remedy: &'static str,
@@ -70,7 +70,7 @@ impl<'a> Lexer<'a> {
     ///
     /// # Errors
     /// Where a quote has no end, or is followed by more of a word.
-    pub fn token(&mut self) -> Result<Option<(Token, Span)>, Fault> {
+    pub fn token(&mut self) -> Result<Option<(Token, Span)>, SyntaxError> {
         loop {
             let span = self.here();
             match self.peek() {
@@ -96,14 +96,14 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn quoted(&mut self, quote: char, span: Span) -> Result<(Token, Span), Fault> {
+    fn quoted(&mut self, quote: char, span: Span) -> Result<(Token, Span), SyntaxError> {
         self.take();
         let from = self.at;
         loop {
             match self.take() {
                 None => {
                     let remedy = "close the quotes";
-                    return Err(Fault { span, message: format!("the text in {quote} has no end"), remedy });
+                    return Err(SyntaxError { span, message: format!("the text in {quote} has no end"), remedy });
                 }
                 Some('\\') => drop(self.take()),
                 Some(letter) if letter == quote => break,
@@ -114,7 +114,7 @@ impl<'a> Lexer<'a> {
         let follows = self.peek();
         if let Some(letter) = follows.filter(|letter| !is_space(*letter) && !matches!(letter, ';' | '{' | ')')) {
             let message = format!("unexpected `{letter}` behind a text in quotes");
-            return Err(Fault { span: self.here(), message, remedy: "a space, `;` or `{` follows the quotes" });
+            return Err(SyntaxError { span: self.here(), message, remedy: "a space, `;` or `{` follows the quotes" });
         }
         let length = length(&text) + 2;
         Ok((Token::Word(Word { text, span, is_quoted: true }), Span { length, ..span }))

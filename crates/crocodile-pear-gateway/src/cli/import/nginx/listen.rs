@@ -1,15 +1,15 @@
 //! `listen`, `server_name` and TLS: the listeners, and which server is for which hosts.
 
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::parse::Directive;
 use super::scope::Scope;
 use super::upstreams::is_host;
-use super::variable::Names;
+use super::variable::Variables;
 
 /// An address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct ListenAddress {
     /// The address as we write it: `0.0.0.0:80`, `:443`, `unix:/run/x`.
     pub text: String,
     pub port: String,
@@ -19,17 +19,17 @@ pub struct Address {
 }
 
 /// A server with its addresses and hosts.
-pub struct Found<'a> {
+pub struct VirtualServer<'a> {
     pub directive: &'a Directive,
     pub scope: Scope<'a>,
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<ListenAddress>,
     pub hosts: Vec<String>,
 }
 
 /// Reads the addresses and hosts of a server.
-pub fn read<'a>(file: &File<'a>, directive: &'a Directive) -> Found<'a> {
+pub fn read<'a>(file: &NginxFile<'a>, directive: &'a Directive) -> VirtualServer<'a> {
     let scope = file.http.within(directive.inner());
-    let mut addresses: Vec<Address> = Vec::new();
+    let mut addresses: Vec<ListenAddress> = Vec::new();
     let old_tls = scope.is_on("ssl");
     for listen in scope.own().iter().filter(|directive| directive.name == "listen") {
         if let Some(address) = address(file, listen, old_tls) {
@@ -39,18 +39,18 @@ pub fn read<'a>(file: &File<'a>, directive: &'a Directive) -> Found<'a> {
     if addresses.is_empty() {
         let text = "0.0.0.0:80".to_owned();
         let port = "80".to_owned();
-        addresses.push(Address { text, port, is_tls: old_tls, is_default: false, has_proxy_protocol: false });
+        addresses.push(ListenAddress { text, port, is_tls: old_tls, is_default: false, has_proxy_protocol: false });
     }
     scope.all(&["ssl", "http2"]).iter().for_each(|directive| file.ledger.import(directive));
     let mut hosts: Vec<String> = Vec::new();
     for names in scope.own().iter().filter(|directive| directive.name == "server_name") {
         hosts.extend(self::hosts(file, names));
     }
-    Found { directive, scope, addresses, hosts }
+    VirtualServer { directive, scope, addresses, hosts }
 }
 
 /// Adds an address: every address of IPv4 and of IPv6 together is every address.
-fn merge(addresses: &mut Vec<Address>, new: Address) {
+fn merge(addresses: &mut Vec<ListenAddress>, new: ListenAddress) {
     let any = |text: &str| text.strip_prefix("0.0.0.0:").or_else(|| text.strip_prefix("[::]:")).map(str::to_owned);
     for known in addresses.iter_mut() {
         if known.text == new.text {
@@ -65,7 +65,7 @@ fn merge(addresses: &mut Vec<Address>, new: Address) {
     addresses.push(new);
 }
 
-fn address(file: &File<'_>, listen: &Directive, old_tls: bool) -> Option<Address> {
+fn address(file: &NginxFile<'_>, listen: &Directive, old_tls: bool) -> Option<ListenAddress> {
     let written = listen.arg(0)?;
     let has = |word: &str| listen.texts().any(|other| other == word);
     if has("quic") || has("http3") {
@@ -98,7 +98,7 @@ fn address(file: &File<'_>, listen: &Directive, old_tls: bool) -> Option<Address
         return None;
     };
     file.ledger.import(listen);
-    Some(Address {
+    Some(ListenAddress {
         text,
         port,
         is_tls: old_tls || has("ssl"),
@@ -108,7 +108,7 @@ fn address(file: &File<'_>, listen: &Directive, old_tls: bool) -> Option<Address
 }
 
 /// The hosts of a `server_name`. A name that no request can have, such as `_`, is none.
-fn hosts(file: &File<'_>, names: &Directive) -> Vec<String> {
+fn hosts(file: &NginxFile<'_>, names: &Directive) -> Vec<String> {
     let mut hosts = Vec::new();
     let mut is_whole = true;
     for name in names.texts() {
@@ -144,7 +144,7 @@ fn hosts(file: &File<'_>, names: &Directive) -> Vec<String> {
 }
 
 /// Whether a server does nothing but send its clients to https, and the directives that say so.
-pub fn redirects<'a>(found: &Found<'a>) -> Option<Vec<&'a Directive>> {
+pub fn redirects<'a>(found: &VirtualServer<'a>) -> Option<Vec<&'a Directive>> {
     if found.addresses.iter().any(|address| address.is_tls) {
         return None;
     }
@@ -193,21 +193,21 @@ pub fn redirects<'a>(found: &Found<'a>) -> Option<Vec<&'a Directive>> {
 }
 
 /// The values of a server for its variables.
-pub fn names<'a>(found: &Found<'a>) -> Names<'a> {
+pub fn names<'a>(found: &VirtualServer<'a>) -> Variables<'a> {
     let first = found.addresses.first();
-    let same = |value: fn(&Address) -> String| {
+    let same = |value: fn(&ListenAddress) -> String| {
         first.map(value).filter(|first| found.addresses.iter().all(|address| value(address) == *first))
     };
-    Names {
+    Variables {
         server_name: found.hosts.first().cloned().unwrap_or_default(),
         port: same(|address| address.port.clone()),
         tls: same(|address| address.is_tls.to_string()).map(|text| text == "true"),
-        ..Names::default()
+        ..Variables::default()
     }
 }
 
 /// The listeners of the configuration.
-pub fn write(file: &File<'_>, servers: &[Found<'_>], redirecting: &[bool]) -> Yaml {
+pub fn write(file: &NginxFile<'_>, servers: &[VirtualServer<'_>], redirecting: &[bool]) -> Yaml {
     let mut texts: Vec<String> = Vec::new();
     for address in servers.iter().flat_map(|found| &found.addresses) {
         if !texts.contains(&address.text) {
@@ -221,7 +221,7 @@ pub fn write(file: &File<'_>, servers: &[Found<'_>], redirecting: &[bool]) -> Ya
         any.is_none_or(|port| !every.contains(&format!(":{port}")))
     });
     let on = |text: &str| -> Vec<usize> {
-        let own = |address: &Address| {
+        let own = |address: &ListenAddress| {
             let any = address.text.strip_prefix("0.0.0.0:").or_else(|| address.text.strip_prefix("[::]:"));
             address.text == text || any.is_some_and(|port| text == format!(":{port}"))
         };
@@ -250,7 +250,7 @@ pub fn write(file: &File<'_>, servers: &[Found<'_>], redirecting: &[bool]) -> Ya
 }
 
 /// TLS of a listener: the certificates of all its servers.
-fn tls(file: &File<'_>, servers: &[&Found<'_>]) -> Map {
+fn tls(file: &NginxFile<'_>, servers: &[&VirtualServer<'_>]) -> Map {
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut map = Map::default();
     let mut rest = Map::default();
@@ -300,7 +300,7 @@ fn tls(file: &File<'_>, servers: &[&Found<'_>]) -> Map {
 }
 
 /// Certificates of clients.
-fn client(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
+fn client(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     let Some(verify) = scope.last("ssl_verify_client") else { return };
     let mode = verify.arg(0).unwrap_or_default();
     if !matches!(mode, "on" | "optional") {

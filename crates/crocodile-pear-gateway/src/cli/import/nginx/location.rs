@@ -5,7 +5,7 @@ use super::scope::Scope;
 
 /// How a location is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LocationMatch {
     /// `= /path`
     Exact(String),
     /// `/path`; `sticky`: `^~`, which keeps regular expressions from being asked.
@@ -20,7 +20,7 @@ pub enum Kind {
 #[derive(Clone)]
 pub struct Location<'a> {
     pub directive: &'a Directive,
-    pub kind: Kind,
+    pub kind: LocationMatch,
     pub scope: Scope<'a>,
 }
 
@@ -28,7 +28,7 @@ impl Location<'_> {
     /// The text of a prefix.
     pub fn prefix(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Prefix { path, .. } => Some(path),
+            LocationMatch::Prefix { path, .. } => Some(path),
             _ => None,
         }
     }
@@ -66,7 +66,7 @@ fn collect<'a>(scope: &Scope<'a>, found: &mut Vec<Location<'a>>) {
     }
 }
 
-fn kind(directive: &Directive) -> Option<Kind> {
+fn kind(directive: &Directive) -> Option<LocationMatch> {
     let (sign, path) = match (directive.arg(0)?, directive.arg(1)) {
         (sign @ ("=" | "~" | "~*" | "^~"), Some(path)) => (sign, path),
         (word, _) => match ["^~", "~*", "~", "="].into_iter().find(|sign| word.starts_with(sign)) {
@@ -76,17 +76,17 @@ fn kind(directive: &Directive) -> Option<Kind> {
     };
     let path = path.to_owned();
     Some(match sign {
-        "=" => Kind::Exact(path),
-        "~" => Kind::Regex { caseless: path.starts_with("(?i)"), regex: path },
-        "~*" => Kind::Regex { regex: path, caseless: true },
-        _ if path.starts_with('@') => Kind::Named(path[1..].to_owned()),
-        sign => Kind::Prefix { path, sticky: sign == "^~" },
+        "=" => LocationMatch::Exact(path),
+        "~" => LocationMatch::Regex { caseless: path.starts_with("(?i)"), regex: path },
+        "~*" => LocationMatch::Regex { regex: path, caseless: true },
+        _ if path.starts_with('@') => LocationMatch::Named(path[1..].to_owned()),
+        sign => LocationMatch::Prefix { path, sticky: sign == "^~" },
     })
 }
 
 /// The location with a text that a path begins with: an exact one, or that with the longest prefix.
 pub fn find<'l, 'a>(locations: &'l [Location<'a>], path: &str, is_whole: bool) -> Option<&'l Location<'a>> {
-    let exact = locations.iter().find(|location| is_whole && location.kind == Kind::Exact(path.to_owned()));
+    let exact = locations.iter().find(|location| is_whole && location.kind == LocationMatch::Exact(path.to_owned()));
     let prefixes = locations.iter().filter(|location| location.prefix().is_some_and(|prefix| path.starts_with(prefix)));
     exact.or_else(|| prefixes.max_by_key(|location| location.prefix().map_or(0, str::len)))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crocodile_pear::unstable::config::problem::Span;
 
 use super::known;
-use super::lexer::{Fault, Lexer, Token, Word};
+use super::lexer::{Lexer, SyntaxError, Token, Word};
 use crate::cli::import::outcome::Unreadable;
 use crate::config::{self, Source, Sources, expand, is_pattern};
 
@@ -51,7 +51,7 @@ const MOST_FILES: usize = 512;
 const MOST_DIRECTIVES: usize = 500_000;
 
 /// All directives, with the files that they were read from.
-pub struct Read {
+pub struct ParsedConfig {
     pub directives: Vec<Directive>,
     pub sources: Sources,
 }
@@ -60,12 +60,12 @@ pub struct Read {
 ///
 /// # Errors
 /// Where a file cannot be read, or is no file of nginx.
-pub fn read(path: &Path) -> Result<Read, Unreadable> {
+pub fn read(path: &Path) -> Result<ParsedConfig, Unreadable> {
     let main = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut reader = Reader { main, sources: Sources::default(), within: Vec::new(), count: 0 };
+    let mut reader = ConfigReader { main, sources: Sources::default(), within: Vec::new(), count: 0 };
     match reader.file(path, Span::default(), 0) {
-        Ok(directives) => Ok(Read { directives, sources: reader.sources }),
-        Err(Fault { span, message, remedy }) => {
+        Ok(directives) => Ok(ParsedConfig { directives, sources: reader.sources }),
+        Err(SyntaxError { span, message, remedy }) => {
             if reader.sources.files.is_empty() {
                 reader.sources.files.push(Source { path: path.to_owned(), text: String::new() });
             }
@@ -76,7 +76,7 @@ pub fn read(path: &Path) -> Result<Read, Unreadable> {
     }
 }
 
-struct Reader {
+struct ConfigReader {
     /// The folder of the main file: includes are relative to it.
     main: PathBuf,
     sources: Sources,
@@ -85,10 +85,10 @@ struct Reader {
     count: usize,
 }
 
-impl Reader {
+impl ConfigReader {
     /// The directives of a file; `from` is where it is included.
-    fn file(&mut self, path: &Path, from: Span, depth: usize) -> Result<Vec<Directive>, Fault> {
-        let fault = |message: String, remedy| Fault { span: from, message, remedy };
+    fn file(&mut self, path: &Path, from: Span, depth: usize) -> Result<Vec<Directive>, SyntaxError> {
+        let fault = |message: String, remedy| SyntaxError { span: from, message, remedy };
         let identity = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if self.within.contains(&identity) {
             let message = format!("`{}` includes itself, directly or through another file", path.display());
@@ -112,7 +112,7 @@ impl Reader {
         self.sources.files.push(Source { path: path.to_owned(), text: text.clone() });
         if let Some(span) = invalid {
             let remedy = "save the file as UTF-8";
-            return Err(Fault { span, message: "this line is not UTF-8".to_owned(), remedy });
+            return Err(SyntaxError { span, message: "this line is not UTF-8".to_owned(), remedy });
         }
         self.within.push(identity);
         let mut lexer = Lexer::new(file, &text);
@@ -122,10 +122,15 @@ impl Reader {
     }
 
     /// The directives up to the end of a block, or of the file.
-    fn block(&mut self, lexer: &mut Lexer<'_>, open: Option<Span>, depth: usize) -> Result<Vec<Directive>, Fault> {
+    fn block(
+        &mut self,
+        lexer: &mut Lexer<'_>,
+        open: Option<Span>,
+        depth: usize,
+    ) -> Result<Vec<Directive>, SyntaxError> {
         if depth > DEEPEST {
             let message = format!("blocks are nested more than {DEEPEST} deep");
-            return Err(Fault { span: open.unwrap_or(lexer.here()), message, remedy: "" });
+            return Err(SyntaxError { span: open.unwrap_or(lexer.here()), message, remedy: "" });
         }
         let mut directives = Vec::new();
         let mut words: Vec<Word> = Vec::new();
@@ -135,11 +140,11 @@ impl Reader {
                     (_, Some(word)) => {
                         let message = format!("`{}` has no end: the file ends before its `;`", short(&word.text));
                         let remedy = "end each directive with `;`";
-                        return Err(Fault { span: word.span, message, remedy });
+                        return Err(SyntaxError { span: word.span, message, remedy });
                     }
                     (Some(span), None) => {
                         let message = "this block has no end: the file ends before its `}`".to_owned();
-                        return Err(Fault { span, message, remedy: "close it with `}`" });
+                        return Err(SyntaxError { span, message, remedy: "close it with `}`" });
                     }
                     (None, None) => return Ok(directives),
                 },
@@ -148,14 +153,14 @@ impl Reader {
                 Some((Token::Open, span)) => {
                     let Some((name, args)) = named(&mut words) else {
                         let remedy = "a block begins with its name: `server {`";
-                        return Err(Fault { span, message: "unexpected `{`".to_owned(), remedy });
+                        return Err(SyntaxError { span, message: "unexpected `{`".to_owned(), remedy });
                     };
                     let number = self.number(name.span)?;
                     let block = match name.text.ends_with("_by_lua_block") {
                         true if lexer.skip_lua() => Vec::new(),
                         true => {
                             let message = "this block of Lua has no end".to_owned();
-                            return Err(Fault { span, message, remedy: "close it with `}`" });
+                            return Err(SyntaxError { span, message, remedy: "close it with `}`" });
                         }
                         false => self.block(lexer, Some(name.span), depth + 1)?,
                     };
@@ -166,22 +171,22 @@ impl Reader {
                     (Some(_), None) => return Ok(directives),
                     (_, Some(word)) => {
                         let message = format!("`{}` is not ended before this `}}`", short(&word.text));
-                        return Err(Fault { span, message, remedy: "end it with `;`" });
+                        return Err(SyntaxError { span, message, remedy: "end it with `;`" });
                     }
                     (None, None) => {
                         let message = "unexpected `}`: no block is open here".to_owned();
-                        return Err(Fault { span, message, remedy: "take it away, or open a block before it" });
+                        return Err(SyntaxError { span, message, remedy: "take it away, or open a block before it" });
                     }
                 },
             }
         }
     }
 
-    fn number(&mut self, span: Span) -> Result<usize, Fault> {
+    fn number(&mut self, span: Span) -> Result<usize, SyntaxError> {
         self.count += 1;
         if self.count > MOST_DIRECTIVES {
             let message = format!("there are more than {MOST_DIRECTIVES} directives");
-            return Err(Fault { span, message, remedy: "" });
+            return Err(SyntaxError { span, message, remedy: "" });
         }
         Ok(self.count)
     }
@@ -193,9 +198,9 @@ impl Reader {
         words: &mut Vec<Word>,
         directives: &mut Vec<Directive>,
         depth: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SyntaxError> {
         let Some((name, args)) = named(words) else {
-            return Err(Fault { span: end, message: "unexpected `;`".to_owned(), remedy: "take it away" });
+            return Err(SyntaxError { span: end, message: "unexpected `;`".to_owned(), remedy: "take it away" });
         };
         let number = self.number(name.span)?;
         let mut directive = Directive { name: name.text, span: name.span, args, block: None, number, note: None };
@@ -205,7 +210,7 @@ impl Reader {
         }
         let Some(file) = directive.args.first().cloned() else {
             let message = "`include` names no file".to_owned();
-            return Err(Fault { span: directive.span, message, remedy: "write `include FILE;`" });
+            return Err(SyntaxError { span: directive.span, message, remedy: "write `include FILE;`" });
         };
         let paths = self.included(&file, &mut directive)?;
         directives.push(directive);
@@ -216,7 +221,7 @@ impl Reader {
     }
 
     /// The files that an `include` means. What the machine of nginx has in `/etc/nginx`, may lie beside the main file.
-    fn included(&self, file: &Word, directive: &mut Directive) -> Result<Vec<PathBuf>, Fault> {
+    fn included(&self, file: &Word, directive: &mut Directive) -> Result<Vec<PathBuf>, SyntaxError> {
         let written = file.text.as_str();
         let beside = written.strip_prefix("/etc/nginx/").or_else(|| written.strip_prefix("/usr/local/nginx/conf/"));
         let names: Vec<&str> = [Some(written), beside].into_iter().flatten().collect();
@@ -238,7 +243,7 @@ impl Reader {
             directive.note = Some(why.to_owned());
             return Ok(Vec::new());
         }
-        Err(Fault {
+        Err(SyntaxError {
             span: file.span,
             message: format!("cannot read `{written}`: there is no such file"),
             remedy: "copy the file to the folder of the main file, or take the line away; relative paths begin there",

@@ -5,7 +5,7 @@ use super::piece::{self, Piece, REST};
 
 /// A path that a regular expression means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct RegexRoute {
     /// The path as we write it: `/users/{id}`.
     pub path: String,
     /// The text that all paths of it begin with.
@@ -24,10 +24,10 @@ pub struct Route {
 
 /// A regular expression, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paths {
+pub struct RegexPaths {
     /// Whether it begins with `^`.
     pub is_anchored: bool,
-    pub routes: Vec<Route>,
+    pub routes: Vec<RegexRoute>,
 }
 
 /// More alternatives than this are left alone.
@@ -37,14 +37,14 @@ const MOST: usize = 32;
 ///
 /// # Errors
 /// The part that paths cannot express.
-pub fn paths(regex: &str) -> Result<Paths, String> {
+pub fn paths(regex: &str) -> Result<RegexPaths, String> {
     let regex = regex.strip_prefix("(?i)").unwrap_or(regex);
     let (is_anchored, rest) = match regex.strip_prefix('^') {
         Some(rest) => (true, rest),
         None => (false, regex),
     };
     let letters: Vec<char> = rest.chars().collect();
-    let mut parser = Parser { letters: &letters, at: 0, groups: 0 };
+    let mut parser = RegexParser { letters: &letters, at: 0, groups: 0 };
     let alternatives = parser.alternatives()?;
     if parser.at < letters.len() {
         return Err("a `)` has no partner".to_owned());
@@ -53,12 +53,12 @@ pub fn paths(regex: &str) -> Result<Paths, String> {
     for alternative in &alternatives {
         expand(alternative, &mut vec![Vec::new()], &mut sequences)?;
     }
-    let routes = sequences.iter().map(|sequence| route(sequence)).collect::<Result<Vec<Route>, String>>()?;
-    Ok(Paths { is_anchored, routes })
+    let routes = sequences.iter().map(|sequence| route(sequence)).collect::<Result<Vec<RegexRoute>, String>>()?;
+    Ok(RegexPaths { is_anchored, routes })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Node {
+enum RegexNode {
     Letter(char),
     /// Characters of one segment, with their quantifier, as they are written. `whole`: any segment.
     Atom {
@@ -70,7 +70,7 @@ enum Node {
     Group {
         number: Option<usize>,
         name: Option<String>,
-        alternatives: Vec<Vec<Node>>,
+        alternatives: Vec<Vec<RegexNode>>,
         is_optional: bool,
     },
     /// A letter that may be missing.
@@ -78,13 +78,13 @@ enum Node {
     End,
 }
 
-struct Parser<'a> {
+struct RegexParser<'a> {
     letters: &'a [char],
     at: usize,
     groups: usize,
 }
 
-impl Parser<'_> {
+impl RegexParser<'_> {
     fn peek(&self) -> Option<char> {
         self.letters.get(self.at).copied()
     }
@@ -98,7 +98,7 @@ impl Parser<'_> {
         fits
     }
 
-    fn alternatives(&mut self) -> Result<Vec<Vec<Node>>, String> {
+    fn alternatives(&mut self) -> Result<Vec<Vec<RegexNode>>, String> {
         let mut all = vec![Vec::new()];
         while let Some(letter) = self.peek() {
             match letter {
@@ -116,19 +116,19 @@ impl Parser<'_> {
         Ok(all)
     }
 
-    fn node(&mut self) -> Result<Node, String> {
+    fn node(&mut self) -> Result<RegexNode, String> {
         let from = self.at;
         let letter = self.peek().unwrap_or_default();
         self.at += 1;
         match letter {
-            '$' => return Ok(Node::End),
+            '$' => return Ok(RegexNode::End),
             '^' => return Err("`^` stands in the middle".to_owned()),
             '(' => return self.group(from),
             '.' => {
                 let quantifier = self.quantifier();
                 return match quantifier.as_str() {
-                    "*" | "+" | "*?" | "+?" => Ok(Node::Rest),
-                    _ => Ok(Node::Atom { source: format!(".{quantifier}"), is_any: false }),
+                    "*" | "+" | "*?" | "+?" => Ok(RegexNode::Rest),
+                    _ => Ok(RegexNode::Atom { source: format!(".{quantifier}"), is_any: false }),
                 };
             }
             '[' => {
@@ -140,14 +140,14 @@ impl Parser<'_> {
                 if includes || (source.starts_with("[^") && !excludes) {
                     return Err(format!("`{source}` also takes slashes"));
                 }
-                return Ok(Node::Atom { source: source + &quantifier, is_any });
+                return Ok(RegexNode::Atom { source: source + &quantifier, is_any });
             }
             '\\' => {
                 let escaped = self.peek().ok_or("it ends with a backslash")?;
                 self.at += 1;
                 if matches!(escaped, 'd' | 'w') {
                     let quantifier = self.quantifier();
-                    return Ok(Node::Atom { source: format!("\\{escaped}{quantifier}"), is_any: false });
+                    return Ok(RegexNode::Atom { source: format!("\\{escaped}{quantifier}"), is_any: false });
                 }
                 if escaped.is_ascii_alphanumeric() {
                     return Err(format!("`\\{escaped}` has no form in a path"));
@@ -160,13 +160,13 @@ impl Parser<'_> {
         self.letter(letter)
     }
 
-    fn letter(&mut self, letter: char) -> Result<Node, String> {
+    fn letter(&mut self, letter: char) -> Result<RegexNode, String> {
         match self.quantifier().as_str() {
-            "" => Ok(Node::Letter(letter)),
-            "?" => Ok(Node::Maybe(letter)),
-            "+" if letter == '/' => Ok(Node::Letter(letter)),
+            "" => Ok(RegexNode::Letter(letter)),
+            "?" => Ok(RegexNode::Maybe(letter)),
+            "+" if letter == '/' => Ok(RegexNode::Letter(letter)),
             quantifier if letter != '/' => {
-                Ok(Node::Atom { source: format!("{}{quantifier}", quoted(letter)), is_any: false })
+                Ok(RegexNode::Atom { source: format!("{}{quantifier}", quoted(letter)), is_any: false })
             }
             quantifier => Err(format!("`/{quantifier}` has no form in a path")),
         }
@@ -209,7 +209,7 @@ impl Parser<'_> {
         Ok(self.letters[from..self.at.min(self.letters.len())].iter().collect())
     }
 
-    fn group(&mut self, from: usize) -> Result<Node, String> {
+    fn group(&mut self, from: usize) -> Result<RegexNode, String> {
         let (mut number, mut name) = (None, None);
         if self.next_is("?:") {
         } else if self.next_is("?<") || self.next_is("?P<") {
@@ -236,10 +236,10 @@ impl Parser<'_> {
         }
         let inner: String = self.letters[from..self.at].iter().collect();
         match self.quantifier().as_str() {
-            "" => Ok(Node::Group { number, name, alternatives, is_optional: false }),
-            "?" => Ok(Node::Group { number, name, alternatives, is_optional: true }),
+            "" => Ok(RegexNode::Group { number, name, alternatives, is_optional: false }),
+            "?" => Ok(RegexNode::Group { number, name, alternatives, is_optional: true }),
             quantifier if number.is_none() && !inner.contains('/') && !inner.contains('.') => {
-                Ok(Node::Atom { source: inner + quantifier, is_any: false })
+                Ok(RegexNode::Atom { source: inner + quantifier, is_any: false })
             }
             quantifier => Err(format!("`{inner}{quantifier}` has no form in a path")),
         }
@@ -271,15 +271,17 @@ enum RegexItem {
 }
 
 /// Adds the sequences of a list of nodes to each of those so far.
-fn expand(nodes: &[Node], so_far: &mut Vec<Vec<RegexItem>>, done: &mut Vec<Vec<RegexItem>>) -> Result<(), String> {
+fn expand(nodes: &[RegexNode], so_far: &mut Vec<Vec<RegexItem>>, done: &mut Vec<Vec<RegexItem>>) -> Result<(), String> {
     for node in nodes {
         let each: Vec<Vec<RegexItem>> = match node {
-            Node::Letter(letter) => vec![vec![RegexItem::Letter(*letter)]],
-            Node::Maybe(letter) => vec![vec![], vec![RegexItem::Letter(*letter)]],
-            Node::Atom { source, is_any } => vec![vec![RegexItem::Atom { source: source.clone(), is_any: *is_any }]],
-            Node::Rest => vec![vec![RegexItem::Rest]],
-            Node::End => vec![vec![RegexItem::End]],
-            Node::Group { number, name, alternatives, is_optional } => {
+            RegexNode::Letter(letter) => vec![vec![RegexItem::Letter(*letter)]],
+            RegexNode::Maybe(letter) => vec![vec![], vec![RegexItem::Letter(*letter)]],
+            RegexNode::Atom { source, is_any } => {
+                vec![vec![RegexItem::Atom { source: source.clone(), is_any: *is_any }]]
+            }
+            RegexNode::Rest => vec![vec![RegexItem::Rest]],
+            RegexNode::End => vec![vec![RegexItem::End]],
+            RegexNode::Group { number, name, alternatives, is_optional } => {
                 let mut inner = Vec::new();
                 for alternative in alternatives {
                     expand(alternative, &mut vec![Vec::new()], &mut inner)?;
@@ -327,7 +329,7 @@ struct Builder {
     is_open: bool,
 }
 
-fn route(sequence: &[RegexItem]) -> Result<Route, String> {
+fn route(sequence: &[RegexItem]) -> Result<RegexRoute, String> {
     let mut builder = Builder::default();
     let mut items = sequence;
     let mut is_ended = false;
@@ -511,7 +513,7 @@ impl Builder {
         std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base)
     }
 
-    fn finish(self) -> Route {
+    fn finish(self) -> RegexRoute {
         let mut captures = Vec::new();
         for (key, name, pieces) in self.captures {
             let pieces = piece::joined(pieces);
@@ -523,7 +525,7 @@ impl Builder {
             Some(Piece::Text(text)) => text.clone(),
             _ => "/".to_owned(),
         };
-        Route {
+        RegexRoute {
             path: self.path,
             literal,
             has_rest: self.has_rest,

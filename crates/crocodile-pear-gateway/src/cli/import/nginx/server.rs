@@ -2,37 +2,37 @@
 
 use super::super::krakend::jq;
 use super::super::yaml::{Map, Yaml};
-use super::answer::{self, Rewritten, Seen};
+use super::answer::{self, RewritePath, Rewritten};
 use super::call::{self, Path};
-use super::endpoint::Endpoint;
-use super::file::File;
-use super::location::{self, Kind, Location};
+use super::endpoint::EndpointDraft;
+use super::file::NginxFile;
+use super::location::{self, Location, LocationMatch};
 use super::parse::Directive;
 use super::piece::{self, Piece, REST};
-use super::regex::{self, Route};
+use super::regex::{self, RegexRoute};
 use super::scope::Scope;
-use super::settings::{self, Phase};
-use super::variable::Names;
+use super::settings::{self, LocationPhase};
+use super::variable::Variables;
 use super::{access, files, measure};
 
 /// A server, with what it knows for its variables.
-pub struct Server<'a> {
+pub struct ServerContext<'a> {
     pub scope: Scope<'a>,
-    pub names: Names<'a>,
+    pub names: Variables<'a>,
 }
 
 /// The endpoints of a server.
-pub fn read<'a>(file: &File<'a>, server: &Server<'a>) -> Vec<Endpoint> {
+pub fn read<'a>(file: &NginxFile<'a>, server: &ServerContext<'a>) -> Vec<EndpointDraft> {
     let mut names = server.names.clone();
     let locations = location::all(&server.scope);
     file.locations.replace(locations.clone());
-    let mut endpoints: Vec<Endpoint> = Vec::new();
+    let mut endpoints: Vec<EndpointDraft> = Vec::new();
     let root = route("/", false);
     for directive in server.scope.own() {
         match directive.name.as_str() {
             "set" => set(file, &mut names, directive),
             "return" => {
-                let inner = Names { path: root.pieces.clone(), request: root.pieces.clone(), ..names.clone() };
+                let inner = Variables { path: root.pieces.clone(), request: root.pieces.clone(), ..names.clone() };
                 let endpoint = given(file, &server.scope, &inner, directive, &root);
                 for location in &locations {
                     file.ledger.ignore(location.directive, "nginx answers each request before it looks for a location");
@@ -44,9 +44,9 @@ pub fn read<'a>(file: &File<'a>, server: &Server<'a>) -> Vec<Endpoint> {
             _ => {}
         }
     }
-    let taken = Taken::new(&locations);
+    let taken = TakenPaths::new(&locations);
     for at in 0..locations.len() {
-        let reader = Reader { file, locations: &locations, taken: &taken };
+        let reader = LocationReader { file, locations: &locations, taken: &taken };
         for endpoint in reader.location(at, &names) {
             if endpoints.iter().any(|known| known.name == endpoint.name) {
                 let why = format!("`{}` is served by another location of the file", endpoint.name);
@@ -58,15 +58,15 @@ pub fn read<'a>(file: &File<'a>, server: &Server<'a>) -> Vec<Endpoint> {
     }
     let has_root = server.scope.own().iter().any(|directive| matches!(directive.name.as_str(), "root" | "try_files"));
     if has_root && !locations.iter().any(|location| location.prefix() == Some("/")) {
-        let reader = Reader { file, locations: &locations, taken: &taken };
-        let names = Names { path: root.pieces.clone(), request: root.pieces.clone(), ..names.clone() };
+        let reader = LocationReader { file, locations: &locations, taken: &taken };
+        let names = Variables { path: root.pieces.clone(), request: root.pieces.clone(), ..names.clone() };
         endpoints.extend(reader.content(&server.scope, None, &root, names, true));
     }
     endpoints
 }
 
 /// `set`: a variable from here on.
-fn set(file: &File<'_>, names: &mut Names<'_>, directive: &Directive) {
+fn set(file: &NginxFile<'_>, names: &mut Variables<'_>, directive: &Directive) {
     let (Some(name), Some(value)) = (directive.arg(0), directive.arg(1)) else { return };
     match names.resolve(value) {
         Ok(pieces) => {
@@ -78,7 +78,12 @@ fn set(file: &File<'_>, names: &mut Names<'_>, directive: &Directive) {
 }
 
 /// A `rewrite` of the server itself: a redirect is an endpoint, and others are not imported.
-fn redirect(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, directive: &Directive) -> Vec<Endpoint> {
+fn redirect(
+    file: &NginxFile<'_>,
+    scope: &Scope<'_>,
+    names: &Variables<'_>,
+    directive: &Directive,
+) -> Vec<EndpointDraft> {
     let paths = regex::paths(directive.arg(0).unwrap_or_default());
     let Ok(paths) = paths else {
         let why = "the regular expression cannot be written as a path";
@@ -91,13 +96,13 @@ fn redirect(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, directive: &D
     };
     let mut endpoints = Vec::new();
     for route in &paths.routes {
-        let mut inner = Names { path: route.pieces.clone(), request: route.pieces.clone(), ..names.clone() };
+        let mut inner = Variables { path: route.pieces.clone(), request: route.pieces.clone(), ..names.clone() };
         inner.known.extend(route.captures.iter().cloned());
-        let seen = Seen { prefix: &route.literal, is_exact: !route.has_rest, pieces: &route.pieces };
+        let seen = RewritePath { prefix: &route.literal, is_exact: !route.has_rest, pieces: &route.pieces };
         match answer::rewrite(&mut inner, directive, &seen) {
             Ok(Rewritten::Redirect(pipeline)) if route.checks.is_empty() => {
                 file.ledger.import(directive);
-                let settings = settings::read(file, scope, &mut inner, Phase::Rewrite);
+                let settings = settings::read(file, scope, &mut inner, LocationPhase::Rewrite);
                 endpoints.push(answering(route, settings, pipeline));
             }
             _ => {
@@ -111,13 +116,13 @@ fn redirect(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, directive: &D
 }
 
 /// An endpoint that answers by itself.
-fn answering(route: &Route, mut settings: Map, pipeline: Yaml) -> Endpoint {
+fn answering(route: &RegexRoute, mut settings: Map, pipeline: Yaml) -> EndpointDraft {
     settings.set("body", Yaml::plain("ignore"));
-    Endpoint {
+    EndpointDraft {
         name: route.path.clone(),
         settings,
         body: Some(pipeline),
-        phase: Phase::Rewrite,
+        phase: LocationPhase::Rewrite,
         is_silent: false,
         comment: None,
     }
@@ -125,14 +130,14 @@ fn answering(route: &Route, mut settings: Map, pipeline: Yaml) -> Endpoint {
 
 /// The endpoint of a `return`.
 fn given(
-    file: &File<'_>,
+    file: &NginxFile<'_>,
     scope: &Scope<'_>,
-    names: &Names<'_>,
+    names: &Variables<'_>,
     directive: &Directive,
-    route: &Route,
-) -> Option<Endpoint> {
+    route: &RegexRoute,
+) -> Option<EndpointDraft> {
     let pipeline = answer::give(file, scope, names, directive, &route.literal)?;
-    let settings = settings::read(file, scope, &mut names.clone(), Phase::Rewrite);
+    let settings = settings::read(file, scope, &mut names.clone(), LocationPhase::Rewrite);
     let mut endpoint = answering(route, settings, pipeline);
     endpoint.is_silent = file.is_silent(scope);
     endpoint.body = endpoint.body.map(|body| checked(route, body));
@@ -140,7 +145,7 @@ fn given(
 }
 
 /// The pipeline with a step before it that refuses paths which the regular expression does not fit.
-fn checked(route: &Route, body: Yaml) -> Yaml {
+fn checked(route: &RegexRoute, body: Yaml) -> Yaml {
     if route.checks.is_empty() {
         return body;
     }
@@ -158,7 +163,7 @@ fn checked(route: &Route, body: Yaml) -> Yaml {
 }
 
 /// Sets the patterns that paths must match, for a proxy that must not have a step before its call.
-fn validated(route: &Route, settings: &mut Map) {
+fn validated(route: &RegexRoute, settings: &mut Map) {
     let mut properties = Map::default();
     for (name, regex) in &route.checks {
         properties.set(name, Map::of("pattern", Yaml::text(regex)));
@@ -169,7 +174,7 @@ fn validated(route: &Route, settings: &mut Map) {
 }
 
 /// The path of a location without a regular expression.
-pub fn route(path: &str, is_exact: bool) -> Route {
+pub fn route(path: &str, is_exact: bool) -> RegexRoute {
     let written = piece::escaped(path);
     let slash = !path.ends_with('/');
     let mut pieces = vec![Piece::Text(path.to_owned())];
@@ -181,7 +186,7 @@ pub fn route(path: &str, is_exact: bool) -> Route {
     if !is_exact {
         pieces.push(Piece::Rest { slash });
     }
-    Route {
+    RegexRoute {
         path: path_text,
         literal: path.to_owned(),
         has_rest: !is_exact,
@@ -204,28 +209,28 @@ fn body_size(scope: &Scope<'_>) -> u64 {
 }
 
 /// Which locations others take all requests from.
-struct Taken {
+struct TakenPaths {
     /// The texts that regular expressions take everything below of.
     regexes: Vec<String>,
     /// The prefixes with `^~`.
     sticky: Vec<String>,
 }
 
-impl Taken {
+impl TakenPaths {
     fn new(locations: &[Location<'_>]) -> Self {
         let whole = |regex: &str| -> Vec<String> {
             let routes = regex::paths(regex).map(|paths| paths.routes).unwrap_or_default();
-            let is_whole = |route: &Route| {
+            let is_whole = |route: &RegexRoute| {
                 let behind = route.path.strip_prefix(&piece::escaped(&route.literal));
                 route.has_rest && matches!(behind, Some("{*path}" | "/{*path}"))
             };
             routes.into_iter().filter(is_whole).map(|route| route.literal).collect()
         };
-        let mut taken = Taken { regexes: Vec::new(), sticky: Vec::new() };
+        let mut taken = TakenPaths { regexes: Vec::new(), sticky: Vec::new() };
         for location in locations {
             match &location.kind {
-                Kind::Regex { regex, .. } => taken.regexes.extend(whole(regex)),
-                Kind::Prefix { path, sticky: true } => taken.sticky.push(path.clone()),
+                LocationMatch::Regex { regex, .. } => taken.regexes.extend(whole(regex)),
+                LocationMatch::Prefix { path, sticky: true } => taken.sticky.push(path.clone()),
                 _ => {}
             }
         }
@@ -244,21 +249,21 @@ struct Changed {
 }
 
 /// Reads one location after the other.
-struct Reader<'r, 'a> {
-    file: &'r File<'a>,
+struct LocationReader<'r, 'a> {
+    file: &'r NginxFile<'a>,
     locations: &'r [Location<'a>],
-    taken: &'r Taken,
+    taken: &'r TakenPaths,
 }
 
-impl<'a> Reader<'_, 'a> {
-    fn location(&self, at: usize, names: &Names<'a>) -> Vec<Endpoint> {
+impl<'a> LocationReader<'_, 'a> {
+    fn location(&self, at: usize, names: &Variables<'a>) -> Vec<EndpointDraft> {
         let location = &self.locations[at];
         let ledger = self.file.ledger;
         let routes = match &location.kind {
             // Whoever goes there reads it.
-            Kind::Named(_) => return Vec::new(),
-            Kind::Exact(path) => vec![route(path, true)],
-            Kind::Prefix { path, sticky } => {
+            LocationMatch::Named(_) => return Vec::new(),
+            LocationMatch::Exact(path) => vec![route(path, true)],
+            LocationMatch::Prefix { path, sticky } => {
                 if !*sticky && self.taken.regexes.iter().any(|text| path.starts_with(text.as_str())) {
                     ledger.ignore(location.directive, "a regular expression takes all requests of this location");
                     return Vec::new();
@@ -272,7 +277,7 @@ impl<'a> Reader<'_, 'a> {
                 }
                 vec![route]
             }
-            Kind::Regex { regex, caseless } => match self.regex(location, regex, *caseless) {
+            LocationMatch::Regex { regex, caseless } => match self.regex(location, regex, *caseless) {
                 Some(routes) => routes,
                 None => return Vec::new(),
             },
@@ -285,7 +290,7 @@ impl<'a> Reader<'_, 'a> {
         }
         ledger.import(location.directive);
         self.note_open(location, &routes);
-        let mut endpoints: Vec<Endpoint> = Vec::new();
+        let mut endpoints: Vec<EndpointDraft> = Vec::new();
         for route in routes {
             for endpoint in self.endpoints(location, &route, names) {
                 if !endpoints.iter().any(|known| known.name == endpoint.name) {
@@ -299,14 +304,14 @@ impl<'a> Reader<'_, 'a> {
     /// A location whose paths cannot be written, and that gives out none of the files that lie there.
     fn hidden(&self) -> Option<&'a Directive> {
         let hides = |location: &&Location<'_>| match &location.kind {
-            Kind::Regex { regex, .. } => regex::paths(regex).is_err() && location.hides_files(),
+            LocationMatch::Regex { regex, .. } => regex::paths(regex).is_err() && location.hides_files(),
             _ => false,
         };
         self.locations.iter().find(hides).map(|location| location.directive)
     }
 
     /// The paths of a regular expression; none if it cannot be imported.
-    fn regex(&self, location: &Location<'_>, regex: &str, caseless: bool) -> Option<Vec<Route>> {
+    fn regex(&self, location: &Location<'_>, regex: &str, caseless: bool) -> Option<Vec<RegexRoute>> {
         let ledger = self.file.ledger;
         let paths = match regex::paths(regex) {
             Ok(paths) => paths,
@@ -322,7 +327,8 @@ impl<'a> Reader<'_, 'a> {
                 return None;
             }
         };
-        let stuck = |route: &Route| self.taken.sticky.iter().any(|prefix| route.literal.starts_with(prefix.as_str()));
+        let stuck =
+            |route: &RegexRoute| self.taken.sticky.iter().any(|prefix| route.literal.starts_with(prefix.as_str()));
         if paths.routes.iter().all(stuck) {
             ledger.ignore(location.directive, "a location with `^~` takes all requests of this one");
             return None;
@@ -340,7 +346,7 @@ impl<'a> Reader<'_, 'a> {
         for route in &paths.routes {
             let wider = self.locations.iter().any(|other| {
                 other.prefix().is_some_and(|prefix| route.literal.starts_with(prefix))
-                    || matches!(&other.kind, Kind::Regex { regex: more, .. } if more != regex)
+                    || matches!(&other.kind, LocationMatch::Regex { regex: more, .. } if more != regex)
             });
             if !route.checks.is_empty() && wider {
                 let message = format!(
@@ -353,7 +359,7 @@ impl<'a> Reader<'_, 'a> {
                 other
                     .prefix()
                     .is_some_and(|prefix| prefix.starts_with(&route.literal) && prefix.len() > route.literal.len())
-                    && !matches!(&other.kind, Kind::Prefix { sticky: true, .. })
+                    && !matches!(&other.kind, LocationMatch::Prefix { sticky: true, .. })
             };
             let behind = route.path.strip_prefix(&piece::escaped(&route.literal)).unwrap_or_default();
             if let Some(other) =
@@ -369,7 +375,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The first prefix that ends within a segment: nginx takes more paths.
-    fn note_open(&self, location: &Location<'_>, routes: &[Route]) {
+    fn note_open(&self, location: &Location<'_>, routes: &[RegexRoute]) {
         let Some(route) = routes.iter().find(|route| route.is_open) else { return };
         if !self.file.told_open.replace(true) {
             let text = &route.literal;
@@ -387,17 +393,17 @@ impl<'a> Reader<'_, 'a> {
         })
     }
 
-    fn endpoints(&self, location: &Location<'a>, route: &Route, names: &Names<'a>) -> Vec<Endpoint> {
+    fn endpoints(&self, location: &Location<'a>, route: &RegexRoute, names: &Variables<'a>) -> Vec<EndpointDraft> {
         let file = self.file;
         let scope = &location.scope;
-        let mut names = Names { path: route.pieces.clone(), request: route.pieces.clone(), ..names.clone() };
+        let mut names = Variables { path: route.pieces.clone(), request: route.pieces.clone(), ..names.clone() };
         names.known.extend(route.captures.iter().cloned());
         let covered = self.is_covered(&route.literal, location);
         let base = names.clone();
         let status = |status: u16, comment: Option<String>| {
             let pipeline = answer::respond(status, Map::default(), None);
-            let settings = settings::read(file, scope, &mut base.clone(), Phase::Rewrite);
-            Endpoint { comment, ..answering(route, settings, checked(route, pipeline)) }
+            let settings = settings::read(file, scope, &mut base.clone(), LocationPhase::Rewrite);
+            EndpointDraft { comment, ..answering(route, settings, checked(route, pipeline)) }
         };
         if let Some(directive) = scope.own().iter().find(|directive| directive.name == "internal") {
             match scope.own().iter().any(|other| matches!(other.name.as_str(), "alias" | "root")) {
@@ -420,11 +426,11 @@ impl<'a> Reader<'_, 'a> {
                     break;
                 }
                 "rewrite" => {
-                    let seen = Seen { prefix: &route.literal, is_exact: !route.has_rest, pieces: &path };
+                    let seen = RewritePath { prefix: &route.literal, is_exact: !route.has_rest, pieces: &path };
                     match answer::rewrite(&mut names, directive, &seen) {
                         Ok(Rewritten::Redirect(pipeline)) => {
                             file.ledger.import(directive);
-                            let settings = settings::read(file, scope, &mut names, Phase::Rewrite);
+                            let settings = settings::read(file, scope, &mut names, LocationPhase::Rewrite);
                             let endpoint = answering(route, settings, checked(route, pipeline));
                             return self.limited(scope, endpoint, route, names);
                         }
@@ -465,12 +471,12 @@ impl<'a> Reader<'_, 'a> {
     fn again(
         &self,
         location: &Location<'a>,
-        route: &Route,
-        names: Names<'a>,
+        route: &RegexRoute,
+        names: Variables<'a>,
         path: &[Piece],
         has_query: bool,
         directive: &Directive,
-    ) -> Vec<Endpoint> {
+    ) -> Vec<EndpointDraft> {
         let is_conditional = matches!(path, [Piece::Jq(_)]);
         let mut changed = Changed { path: path.to_vec(), has_query, is_conditional, behind: None };
         let begin = match path.first() {
@@ -493,7 +499,7 @@ impl<'a> Reader<'_, 'a> {
                 }
                 changed.behind = Some(piece::joined(behind));
                 self.file.ledger.import(next.directive);
-                let first = settings::read(self.file, &location.scope, &mut names.clone(), Phase::Rewrite);
+                let first = settings::read(self.file, &location.scope, &mut names.clone(), LocationPhase::Rewrite);
                 let limited = names.clone();
                 let mut endpoints = self.content(&next.scope, Some(changed), route, names, false);
                 if let Some(limit) = location.scope.own().iter().find(|other| other.name == "limit_except") {
@@ -523,15 +529,15 @@ impl<'a> Reader<'_, 'a> {
         &self,
         scope: &Scope<'a>,
         changed: Option<Changed>,
-        route: &Route,
-        mut names: Names<'a>,
+        route: &RegexRoute,
+        mut names: Variables<'a>,
         is_server: bool,
-    ) -> Vec<Endpoint> {
+    ) -> Vec<EndpointDraft> {
         let file = self.file;
         let pass = |scope: &Scope<'a>| {
             scope.own().iter().rfind(|directive| matches!(directive.name.as_str(), "proxy_pass" | "grpc_pass"))
         };
-        let settings = settings::read(file, scope, &mut names, Phase::Content);
+        let settings = settings::read(file, scope, &mut names, LocationPhase::Content);
         let (whole, has_query, is_rewritten) = match &changed {
             Some(changed) => (changed.path.clone(), changed.has_query, changed.behind.is_none()),
             None => (route.pieces.clone(), true, false),
@@ -547,11 +553,11 @@ impl<'a> Reader<'_, 'a> {
             _ => None,
         };
         let path = Path { whole: &whole, behind, is_rewritten, has_query, is_conditional, is_subrequest: false };
-        let mut endpoint = Endpoint {
+        let mut endpoint = EndpointDraft {
             name: route.path.clone(),
             settings,
             body: None,
-            phase: Phase::Content,
+            phase: LocationPhase::Content,
             is_silent: file.is_silent(scope),
             comment: None,
         };
@@ -585,12 +591,12 @@ impl<'a> Reader<'_, 'a> {
         }
         let outer = endpoint.settings.clone();
         let named = |name: &str| {
-            let kind = Kind::Named(name.to_owned());
+            let kind = LocationMatch::Named(name.to_owned());
             let location = self.locations.iter().find(|location| location.kind == kind)?;
             let pass = pass(&location.scope)?;
             let call = call::read(file, &location.scope, &names, pass, &path)?;
             file.ledger.import(location.directive);
-            let mut settings = settings::read(file, &location.scope, &mut names.clone(), Phase::Rewrite);
+            let mut settings = settings::read(file, &location.scope, &mut names.clone(), LocationPhase::Rewrite);
             self.both(location, (&outer, body_size(scope)), &names, &mut settings)?;
             Some((call, settings))
         };
@@ -609,7 +615,7 @@ impl<'a> Reader<'_, 'a> {
         &self,
         named: &Location<'a>,
         (outer, size): (&Map, u64),
-        names: &Names<'a>,
+        names: &Variables<'a>,
         settings: &mut Map,
     ) -> Option<()> {
         let mut access = Map::default();
@@ -640,15 +646,21 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// `limit_except`: other methods than these are refused, or want a password.
-    fn limited(&self, scope: &Scope<'a>, endpoint: Endpoint, route: &Route, mut names: Names<'a>) -> Vec<Endpoint> {
+    fn limited(
+        &self,
+        scope: &Scope<'a>,
+        endpoint: EndpointDraft,
+        route: &RegexRoute,
+        mut names: Variables<'a>,
+    ) -> Vec<EndpointDraft> {
         let Some(limit) = scope.own().iter().find(|directive| directive.name == "limit_except") else {
             return vec![endpoint];
         };
         let inner = scope.within(limit.inner());
         self.file.ledger.import(limit);
-        let mut endpoints: Vec<Endpoint> = limit
+        let mut endpoints: Vec<EndpointDraft> = limit
             .texts()
-            .map(|method| Endpoint {
+            .map(|method| EndpointDraft {
                 name: format!("{} {}", method.to_ascii_uppercase(), route.path),
                 ..endpoint.clone()
             })

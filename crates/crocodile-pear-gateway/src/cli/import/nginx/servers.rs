@@ -2,15 +2,15 @@
 
 use super::super::krakend::span;
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::measure;
 use super::parse::Directive;
 use super::piece;
 use super::upstreams::is_host;
-use super::variable::Names;
+use super::variable::Variables;
 
 /// Where the servers of an `upstream` block are.
-pub fn read(file: &File<'_>, block: &Directive, scheme: &str) -> Option<Map> {
+pub fn read(file: &NginxFile<'_>, block: &Directive, scheme: &str) -> Option<Map> {
     let ledger = file.ledger;
     let mut servers: Vec<(String, Option<String>, u64)> = Vec::new();
     let mut failures: Vec<(Option<u64>, Option<String>)> = Vec::new();
@@ -38,7 +38,7 @@ pub fn read(file: &File<'_>, block: &Directive, scheme: &str) -> Option<Map> {
                 method = "hash".to_owned();
                 balance.set("key", Yaml::text("$client.address"));
             }
-            "hash" => match (Names { maps: Some(file.maps), ..Names::default() })
+            "hash" => match (Variables { maps: Some(file.maps), ..Variables::default() })
                 .resolve(directive.arg(0).unwrap_or_default())
             {
                 Ok(key) => {
@@ -99,10 +99,10 @@ pub fn read(file: &File<'_>, block: &Directive, scheme: &str) -> Option<Map> {
     Some(place)
 }
 
-type Server = ((String, Option<String>, u64), (Option<u64>, Option<String>), Option<u64>);
+type ServerDirective = ((String, Option<String>, u64), (Option<u64>, Option<String>), Option<u64>);
 
 /// A server of a block; none if it takes no calls.
-fn server(file: &File<'_>, directive: &Directive, scheme: &str) -> Option<Server> {
+fn server(file: &NginxFile<'_>, directive: &Directive, scheme: &str) -> Option<ServerDirective> {
     let ledger = file.ledger;
     let address = directive.arg(0)?;
     let (mut weight, mut fails, mut wait, mut conns) = (1, None, None, None);

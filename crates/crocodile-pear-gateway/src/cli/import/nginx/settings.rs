@@ -1,17 +1,17 @@
 //! The settings of a location beside its content: who may call, how often, and the header fields of answers.
 
 use super::super::yaml::{Map, Yaml};
-use super::file::File;
+use super::file::NginxFile;
 use super::parse::Directive;
 use super::piece::{self, Piece};
 use super::scope::Scope;
-use super::variable::Names;
+use super::variable::Variables;
 use super::{access, measure};
 use crate::cli::import::krakend::span;
 
 /// The phase in which a location answers. Answers of `return` come before any check of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum LocationPhase {
     /// `return`, or a `rewrite` that redirects.
     Rewrite,
     /// A call, or files.
@@ -19,9 +19,9 @@ pub enum Phase {
 }
 
 /// The settings of an endpoint.
-pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>, phase: Phase) -> Map {
+pub fn read(file: &NginxFile<'_>, scope: &Scope<'_>, names: &mut Variables<'_>, phase: LocationPhase) -> Map {
     let mut map = Map::default();
-    if phase == Phase::Content {
+    if phase == LocationPhase::Content {
         access::read(file, scope, names, &mut map);
         limits(file, scope, names, &mut map);
     }
@@ -32,7 +32,7 @@ pub fn read(file: &File<'_>, scope: &Scope<'_>, names: &mut Names<'_>, phase: Ph
 }
 
 /// `client_max_body_size`; nginx's own limit is 1 MiB.
-fn body(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
+fn body(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     let Some(directive) = scope.last("client_max_body_size") else {
         map.set("max_body", Yaml::plain("1MiB"));
         return;
@@ -50,7 +50,7 @@ fn body(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
 }
 
 /// `limit_req` and `limit_conn`.
-fn limits(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut Map) {
+fn limits(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, map: &mut Map) {
     let ledger = file.ledger;
     let mut rates: Vec<Yaml> = Vec::new();
     let dry = scope.is_on("limit_req_dry_run");
@@ -107,7 +107,7 @@ fn limits(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut Map) 
     connections(file, scope, names, map);
 }
 
-fn connections(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut Map) {
+fn connections(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, map: &mut Map) {
     for directive in scope.all(&["limit_conn"]) {
         let zone = directive.arg(0).and_then(|zone| file.connections.get(zone));
         let count = directive.arg(1).and_then(|text| text.parse::<u64>().ok());
@@ -141,7 +141,7 @@ fn connections(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut 
 }
 
 /// `add_header`, `expires`, `proxy_hide_header` and those of the module headers-more.
-fn fields(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut Map) {
+fn fields(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, map: &mut Map) {
     let ledger = file.ledger;
     let (mut set, mut remove): (Map, Vec<String>) = (Map::default(), Vec::new());
     for directive in scope.all(&["add_header"]) {
@@ -197,7 +197,7 @@ fn fields(file: &File<'_>, scope: &Scope<'_>, names: &Names<'_>, map: &mut Map) 
 /// Statuses that get the fields of an `add_header` without `always`.
 const GOOD: &str = "[200, 201, 204, 206, 301, 302, 303, 304, 307, 308]";
 
-fn add(names: &Names<'_>, name: &str, value: &str, always: bool, set: &mut Map) -> Result<(), String> {
+fn add(names: &Variables<'_>, name: &str, value: &str, always: bool, set: &mut Map) -> Result<(), String> {
     const FRAMING: [&str; 4] = ["connection", "transfer-encoding", "content-length", "keep-alive"];
     if FRAMING.contains(&name) || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
         return Err("framing is the gateway's own".to_owned());
@@ -233,7 +233,7 @@ fn matters(name: &str) -> bool {
     )
 }
 
-fn expires(file: &File<'_>, directive: &Directive, set: &mut Map) {
+fn expires(file: &NginxFile<'_>, directive: &Directive, set: &mut Map) {
     let value = match directive.arg(0).unwrap_or_default() {
         "off" => return file.ledger.import(directive),
         "epoch" | "-1" => "no-cache".to_owned(),
@@ -253,7 +253,7 @@ fn expires(file: &File<'_>, directive: &Directive, set: &mut Map) {
 }
 
 /// `gzip` and what belongs to it.
-fn compress(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
+fn compress(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     let ledger = file.ledger;
     for directive in scope.all(&["gzip"]).into_iter().chain(scope.all(&["brotli"])) {
         ledger.import(directive);
@@ -290,7 +290,7 @@ fn compress(file: &File<'_>, scope: &Scope<'_>, map: &mut Map) {
 }
 
 /// Timeouts and limits for clients, which the whole gateway has.
-pub fn clients(file: &File<'_>, scopes: &[Scope<'_>]) -> Map {
+pub fn clients(file: &NginxFile<'_>, scopes: &[Scope<'_>]) -> Map {
     let ledger = file.ledger;
     let mut map = Map::default();
     let times = [

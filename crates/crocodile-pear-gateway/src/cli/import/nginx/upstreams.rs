@@ -5,28 +5,28 @@ use super::super::yaml::Map;
 
 /// The upstreams, in the order in which they are first called.
 #[derive(Default)]
-pub struct Upstreams {
-    known: Vec<Known>,
+pub struct ProxyUpstreams {
+    known: Vec<ProxyUpstream>,
 }
 
-struct Known {
+struct ProxyUpstream {
     name: String,
     /// Where it is: `url`, `servers`, `socket`, `balance`.
     place: Map,
     settings: Map,
 }
 
-impl Upstreams {
+impl ProxyUpstreams {
     /// The name of the upstream in this place with these settings.
     pub fn name(&mut self, wanted: &str, place: &Map, settings: Map) -> String {
-        let same = |known: &&Known| known.place == *place && known.settings == settings;
+        let same = |known: &&ProxyUpstream| known.place == *place && known.settings == settings;
         if let Some(known) = self.known.iter().find(same) {
             return known.name.clone();
         }
         let taken = |name: &str| self.known.iter().any(|known| known.name == name);
         let numbered = (2..).map(|number| format!("{wanted}-{number}"));
         let name = std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
-        self.known.push(Known { name: name.clone(), place: place.clone(), settings });
+        self.known.push(ProxyUpstream { name: name.clone(), place: place.clone(), settings });
         name
     }
 

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::super::krakend::jq;
-use super::ledger::Ledger;
+use super::ledger::DirectiveLedger;
 use super::parse::Directive;
 use super::piece::{self, Piece, QUERY};
 
 /// The values of variables at one place.
 #[derive(Clone, Default)]
-pub struct Names<'a> {
+pub struct Variables<'a> {
     /// Captures, and what `set` has given.
     pub known: HashMap<String, Vec<Piece>>,
     /// The path as pieces, as `rewrite` has made it.
@@ -27,7 +27,7 @@ pub struct Names<'a> {
 /// The `map` blocks of a file.
 pub struct Maps<'a> {
     pub blocks: HashMap<String, &'a Directive>,
-    pub ledger: &'a Ledger,
+    pub ledger: &'a DirectiveLedger,
     /// The variables that are being resolved.
     pub within: RefCell<HashSet<String>>,
 }
@@ -82,7 +82,7 @@ pub fn names(text: &str) -> Vec<String> {
     parts(text).into_iter().filter_map(name).collect()
 }
 
-impl Names<'_> {
+impl Variables<'_> {
     /// A text with its variables resolved.
     ///
     /// # Errors
@@ -223,13 +223,13 @@ impl Names<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, names};
+    use super::{Variables, names};
     use crate::cli::import::nginx::piece;
 
     #[test]
     fn variables_are_found_in_texts() {
         assert_eq!(names("http://$host${uri}x$1a $"), ["host", "uri", "1"]);
-        let field = |text: &str| Names::default().resolve(text).map(|pieces| piece::field(&pieces));
+        let field = |text: &str| Variables::default().resolve(text).map(|pieces| piece::field(&pieces));
         assert_eq!(field("$http_x_user").as_deref(), Ok("{$headers[\"x-user\"]}"));
         assert_eq!(field("a $remote_addr b").as_deref(), Ok("a {$client.address // \"\"} b"));
         assert!(field("$pid").is_err());
