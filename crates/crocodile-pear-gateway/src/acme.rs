@@ -21,16 +21,16 @@ use tokio::task::JoinHandle;
 
 use self::authority::{Authority, Wanted};
 use self::renewal::Renewal;
-use self::store::Store;
+use self::store::CertificateStore;
 use crate::config::Sources;
 use crate::gateway::Gateway;
-use crate::listeners::spec::{Acme, AcmeAccount, Folder, Listening};
-use crate::server::{Acquired, Entry};
+use crate::listeners::spec::{Acme, AcmeAccount, CompiledListener, Folder};
+use crate::server::{Acquired, ListenerSettings};
 
 /// The certificates that are ordered for the listeners.
 pub struct Renewals {
     /// The listeners that serve, by their addresses as written.
-    listeners: Vec<(String, Arc<Entry>)>,
+    listeners: Vec<(String, Arc<ListenerSettings>)>,
     /// By the folder of each authority.
     authorities: HashMap<PathBuf, (AcmeAccount, Arc<Authority>)>,
     running: HashMap<AccountKey, Running>,
@@ -54,7 +54,7 @@ impl Renewals {
     /// The orders of the listeners of a gateway. Certificates that are kept on the disk are used at once; orders begin when it
     /// `serves`. `sources` is where the folders are named.
     pub fn new(gateway: &Gateway, sources: &Sources, serving: watch::Receiver<bool>) -> Self {
-        let listeners = gateway.listening().iter().map(|one| (one.written.clone(), one.entry.clone())).collect();
+        let listeners = gateway.listening().iter().map(|one| (one.written.clone(), one.settings.clone())).collect();
         let mut renewals =
             Renewals { listeners, authorities: HashMap::new(), running: HashMap::new(), serving, runtime: None };
         renewals.reload(gateway, sources);
@@ -66,16 +66,16 @@ impl Renewals {
         let before = std::mem::take(&mut self.running);
         let mut before: HashMap<AccountKey, Running> = before;
         let mut folders = Vec::new();
-        for (at, (written, entry)) in self.listeners.clone().into_iter().enumerate() {
+        for (at, (written, settings)) in self.listeners.clone().into_iter().enumerate() {
             // Two listeners may be written alike, with port 0.
             let alike = self.listeners[..at].iter().filter(|(other, _)| *other == written).count();
             let listener = gateway.listening().iter().filter(|one| one.written == written).nth(alike);
-            let Some(tls) = &entry.tls else { continue };
-            let Some(Listening { acme: Some(acme), .. }) = listener else {
+            let Some(tls) = &settings.tls else { continue };
+            let Some(CompiledListener { acme: Some(acme), .. }) = listener else {
                 tls.acquire(Vec::new());
                 continue;
             };
-            let store = Store::new(&folder(&acme.account.folder, sources), &acme.account.directory);
+            let store = CertificateStore::new(&folder(&acme.account.folder, sources), &acme.account.directory);
             let authority = self.authority(&acme.account, &store, gateway);
             folders.push(store.challenges());
             let acquired = acme.domains.iter().map(|name| {
@@ -86,14 +86,14 @@ impl Renewals {
         }
         folders.sort();
         folders.dedup();
-        if let Some((_, entry)) = self.listeners.first() {
+        if let Some((_, settings)) = self.listeners.first() {
             // All listeners share it.
-            entry.challenges.look_in(folders);
+            settings.challenges.look_in(folders);
         }
         before.into_values().for_each(|running| running.task.abort());
     }
 
-    fn authority(&mut self, account: &AcmeAccount, store: &Store, gateway: &Gateway) -> Arc<Authority> {
+    fn authority(&mut self, account: &AcmeAccount, store: &CertificateStore, gateway: &Gateway) -> Arc<Authority> {
         let known = self.authorities.get(store.path()).filter(|(known, _)| known == account);
         if let Some((_, authority)) = known {
             return authority.clone();

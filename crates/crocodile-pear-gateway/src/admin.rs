@@ -28,7 +28,7 @@ use crate::listeners::admin_spec::{AdminSpec, Readiness};
 use crate::net::address::Address;
 use crate::runtime::threads::start;
 use crate::server::{
-    self, ClientRequest, Connection, End, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply,
+    self, ClientRequest, Connection, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply, ResponseEnd,
     Settings, Shutdown,
 };
 use crate::telemetry::analytics::{self, Analytics, Form, Query};
@@ -156,7 +156,7 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn ended(self: Box<Self>, end: &End) {
+    fn ended(self: Box<Self>, end: &ResponseEnd) {
         if !matches!(end.how, Ending::ClientSlow) {
             return;
         }

@@ -23,13 +23,13 @@ pub use mask::Mask;
 pub use mend::mended;
 pub use pattern::{expand, is_pattern};
 pub use read::read;
-pub use report::{Colour, Format, report};
+pub use report::{Colour, ProblemFormat, report};
 pub use sources::{Source, Sources};
 
 /// Reads a configuration with all that it includes, and the environment's variables put in. There is no tree if a
 /// file cannot be read or is no YAML; a tree may come with problems that stop it from running.
 pub fn load(path: &Path) -> (Option<Node>, Sources, Problems) {
-    let taken = Taken::default();
+    let taken = UsedVariables::default();
     let (mut node, mut sources, mut problems) = include::load(path, &|name| taken.note(name, std::env::var(name).ok()));
     node.iter_mut().for_each(|node| defaults::apply(node, &mut problems));
     sources.mask = taken.mask();
@@ -38,9 +38,9 @@ pub fn load(path: &Path) -> (Option<Node>, Sources, Problems) {
 
 /// The variables that a configuration has asked for.
 #[derive(Default)]
-struct Taken(RefCell<BTreeMap<String, String>>);
+struct UsedVariables(RefCell<BTreeMap<String, String>>);
 
-impl Taken {
+impl UsedVariables {
     fn note(&self, name: &str, value: Option<String>) -> Option<String> {
         if let Some(value) = &value {
             self.0.borrow_mut().insert(name.to_owned(), value.clone());
@@ -61,7 +61,7 @@ pub fn parse(
 ) -> (Option<Node>, Sources, Problems) {
     let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let file = sources.add(name.into(), text.to_owned());
-    let taken = Taken::default();
+    let taken = UsedVariables::default();
     let mut node = yaml::read(file, text, &|name| taken.note(name, environment(name)), &mut problems);
     node.iter_mut().for_each(|node| defaults::apply(node, &mut problems));
     sources.mask = taken.mask();
@@ -76,7 +76,7 @@ mod tests {
     use crocodile_pear::unstable::config::spec::{Decode, Entries, Expression, Located, Node};
     use crocodile_pear::unstable::spec;
 
-    use super::{Colour, Format, Source, Sources, load, report};
+    use super::{Colour, ProblemFormat, Source, Sources, load, report};
 
     spec! {
         /// A pipeline's worth of fields.
@@ -101,7 +101,7 @@ mod tests {
         }
         let files = vec![Source { path: PathBuf::from("gateway.yaml"), text: text.to_owned() }];
         let sources = Sources { files, ..Sources::default() };
-        report(&problems.into_sorted(), &sources, Format::Text(Colour::Never))
+        report(&problems.into_sorted(), &sources, ProblemFormat::Text(Colour::Never))
     }
 
     #[test]

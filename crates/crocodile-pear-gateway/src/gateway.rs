@@ -44,9 +44,9 @@ use crate::http::version::Adapting;
 use crate::layer::stack::Stack;
 use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths};
 use crate::layers::Shared;
-use crate::listeners::spec::{Listening, check_folder};
+use crate::listeners::spec::{CompiledListener, check_folder};
 use crate::net::address::{self, Address};
-use crate::net::trusted_proxies::Trust;
+use crate::net::trusted_proxies::TrustedProxies;
 use crate::runtime::tasks::{Work, Worked};
 use crate::shared::events::{self, EventSource};
 use crate::shared::persistent::Lasting;
@@ -60,8 +60,8 @@ pub struct Gateway {
     endpoints: Vec<Arc<Endpoint>>,
     /// The layers around requests that no endpoint serves.
     unserved: Arc<Stack>,
-    listening: Vec<Listening>,
-    trust: Trust,
+    listening: Vec<CompiledListener>,
+    trust: TrustedProxies,
     /// Whether any layer, log or page needs a record of each request.
     records: bool,
     traces: Option<Arc<Traces>>,
@@ -506,7 +506,7 @@ impl Gateway {
     }
 
     /// The listeners.
-    pub fn listening(&self) -> &[Listening] {
+    pub fn listening(&self) -> &[CompiledListener] {
         &self.listening
     }
 
@@ -648,13 +648,13 @@ impl GroupContext<'_> {
 }
 
 /// The trusted proxies.
-fn trusted(document: &Document) -> Trust {
-    let of = |clients: &Clients| Trust { networks: clients.trust.clone(), field: clients.field.clone() };
+fn trusted(document: &Document) -> TrustedProxies {
+    let of = |clients: &Clients| TrustedProxies { networks: clients.trust.clone(), field: clients.field.clone() };
     document.clients.as_ref().map(of).unwrap_or_default()
 }
 
 /// Checks the listeners of a document.
-fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
+fn listening(document: &Document, files: Files<'_>, problems: &mut Problems) -> Option<Vec<CompiledListener>> {
     let listening = document.listen.compile(&trusted(document), files, problems);
     let Some(spec) = &document.admin else { return listening };
     let written = &spec.address;

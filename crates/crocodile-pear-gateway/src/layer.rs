@@ -25,7 +25,7 @@ use http::Response;
 use crate::http::version::{Adapting, Versioned};
 use crate::net::cidr::Ipv6Prefix;
 use crate::runtime::tasks::Work;
-use crate::runtime::watched_file::Watched;
+use crate::runtime::watched_file::WatchedFile;
 use crate::shared::persistent::Lasting;
 use crate::shared::redis_tier::Store;
 use crate::telemetry::metrics::Metrics;
@@ -226,7 +226,7 @@ impl Compile<'_> {
         &mut self,
         written: &Located<String>,
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
-    ) -> Option<Arc<Watched<T>>> {
+    ) -> Option<Arc<WatchedFile<T>>> {
         let bytes = match (self.services.files)(written) {
             Ok(bytes) => bytes,
             Err(reason) => {
@@ -238,7 +238,7 @@ impl Compile<'_> {
             Ok(first) => first,
             Err(reason) => return self.problems.error(written.span, format!("cannot use `{written}`: {reason}"), ""),
         };
-        let (watched, task) = Watched::new(written, (self.services.paths)(written), first, parse);
+        let (watched, task) = WatchedFile::new(written, (self.services.paths)(written), first, parse);
         self.works.push(Arc::new(Work::new(task)));
         Some(watched)
     }

@@ -6,7 +6,7 @@ use base64::Engine;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Entries, Json, Located, Node};
 use crocodile_pear::unstable::spec;
-use crocodile_pear_gateway::config::{self, Colour, Format};
+use crocodile_pear_gateway::config::{self, Colour, ProblemFormat};
 
 spec! {
     /// A promise: a gateway, upstreams that play their parts, what clients send, and what everyone must receive.
@@ -209,7 +209,7 @@ impl Scenario {
         let kept = |name: &str| Some(format!("${{{name}}}"));
         let (node, sources, mut problems) = config::parse(&path.display().to_string(), &text, &kept);
         let scenario = node.and_then(|node| Scenario::decode(&node, &mut problems));
-        scenario.ok_or_else(|| config::report(&problems.into_sorted(), &sources, Format::Text(Colour::Never)))
+        scenario.ok_or_else(|| config::report(&problems.into_sorted(), &sources, ProblemFormat::Text(Colour::Never)))
     }
 }
 

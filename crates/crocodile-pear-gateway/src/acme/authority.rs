@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 
-use super::failure::{Cause, Failure};
-use super::store::Store;
+use super::failure::{FailureCause, OrderFailure};
+use super::store::CertificateStore;
 use super::transport::Transport;
 use crate::listeners::spec::{Acme, AcmeAccount, ChallengeSpec, key};
 
@@ -24,7 +24,7 @@ const ACCOUNT: &str = "account.json";
 
 pub struct Authority {
     written: AcmeAccount,
-    pub store: Store,
+    pub store: CertificateStore,
     resolver: Option<Resolver>,
     account: Mutex<Option<Account>>,
     pub turns: Semaphore,
@@ -53,7 +53,7 @@ struct StoredAccount<C> {
 }
 
 impl Authority {
-    pub fn new(written: AcmeAccount, store: Store, resolver: Option<Resolver>) -> Self {
+    pub fn new(written: AcmeAccount, store: CertificateStore, resolver: Option<Resolver>) -> Self {
         Authority { written, store, resolver, account: Mutex::new(None), turns: Semaphore::new(AT_ONCE) }
     }
 
@@ -63,7 +63,7 @@ impl Authority {
     }
 
     /// The account: the one that is kept, or a new one.
-    pub async fn account(&self) -> Result<Account, Failure> {
+    pub async fn account(&self) -> Result<Account, OrderFailure> {
         let mut known = self.account.lock().await;
         if let Some(account) = &*known {
             return Ok(account.clone());
@@ -98,7 +98,7 @@ impl Authority {
         }
     }
 
-    fn read(&self) -> Result<Option<StoredAccount<AccountCredentials>>, Failure> {
+    fn read(&self) -> Result<Option<StoredAccount<AccountCredentials>>, OrderFailure> {
         let bytes = match self.store.read(ACCOUNT) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -108,7 +108,7 @@ impl Authority {
         serde_json::from_slice(&bytes).map(Some).map_err(broken)
     }
 
-    async fn restore(&self, kept: StoredAccount<AccountCredentials>) -> Result<Account, Failure> {
+    async fn restore(&self, kept: StoredAccount<AccountCredentials>) -> Result<Account, OrderFailure> {
         let changed = kept.email != self.written.email;
         let account = Account::builder_with_http(self.transport()).from_credentials(kept.credentials).await?;
         if changed {
@@ -123,7 +123,7 @@ impl Authority {
         Ok(account)
     }
 
-    async fn create(&self) -> Result<Account, Failure> {
+    async fn create(&self) -> Result<Account, OrderFailure> {
         let mut waited = 0;
         // Kept before it is used for an order: a folder that cannot be written to must not cost orders.
         let _lock = loop {
@@ -157,7 +157,7 @@ impl Authority {
         Ok(account)
     }
 
-    fn keep(&self, kept: &impl Serialize) -> Result<(), Failure> {
+    fn keep(&self, kept: &impl Serialize) -> Result<(), OrderFailure> {
         let bytes = serde_json::to_vec_pretty(kept).map_err(|error| self.disk(error.to_string()))?;
         self.store.write(ACCOUNT, &bytes).map_err(|error| self.unwritable(&error))
     }
@@ -174,12 +174,12 @@ impl Authority {
         self.store.path().join(ACCOUNT).display().to_string()
     }
 
-    fn disk(&self, text: impl Into<String>) -> Failure {
-        Failure::new(Cause::Disk, text)
+    fn disk(&self, text: impl Into<String>) -> OrderFailure {
+        OrderFailure::new(FailureCause::Disk, text)
     }
 
     /// The failure for a folder that cannot be written: no certificate is ordered that could not be kept.
-    pub fn unwritable(&self, error: &std::io::Error) -> Failure {
+    pub fn unwritable(&self, error: &std::io::Error) -> OrderFailure {
         self.disk(format!("cannot write to `{}`: {error}; nothing is ordered", self.store.path().display()))
     }
 }

@@ -15,8 +15,8 @@ const PASSING: [&str; 2] = ["badNonce", "serverInternal"];
 
 /// Why an order failed.
 #[derive(Clone, Debug)]
-pub struct Failure {
-    pub cause: Cause,
+pub struct OrderFailure {
+    pub cause: FailureCause,
     pub text: String,
     /// How long the authority wants to be left alone.
     pub after: Option<Duration>,
@@ -24,7 +24,7 @@ pub struct Failure {
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum FailureCause {
     /// The authority cannot be called.
     Unreachable,
     /// The authority has refused; another request counts against its limits.
@@ -35,9 +35,9 @@ pub enum Cause {
     Unsupported,
 }
 
-impl Failure {
-    pub fn new(cause: Cause, text: impl Into<String>) -> Self {
-        Failure { cause, text: text.into(), after: None }
+impl OrderFailure {
+    pub fn new(cause: FailureCause, text: impl Into<String>) -> Self {
+        OrderFailure { cause, text: text.into(), after: None }
     }
 
     /// In the words of the authority.
@@ -50,25 +50,27 @@ impl Failure {
         if let Some((end, _)) = text.char_indices().nth(LONGEST) {
             text.truncate(end);
         }
-        let cause = if PASSING.contains(&kind) { Cause::Unreachable } else { Cause::Refused };
-        Failure::new(cause, format!("{text} ({kind})"))
+        let cause = if PASSING.contains(&kind) { FailureCause::Unreachable } else { FailureCause::Refused };
+        OrderFailure::new(cause, format!("{text} ({kind})"))
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for OrderFailure {
     fn from(error: Error) -> Self {
         let mut failure = match &error {
-            Error::Api(problem) => Failure::of_problem(problem),
-            Error::Unsupported(_) => Failure::new(Cause::Unsupported, error.to_string()),
-            Error::Json(_) => Failure::new(Cause::Unreachable, format!("its answer cannot be read: {error}")),
-            _ => Failure::new(Cause::Unreachable, error.to_string()),
+            Error::Api(problem) => OrderFailure::of_problem(problem),
+            Error::Unsupported(_) => OrderFailure::new(FailureCause::Unsupported, error.to_string()),
+            Error::Json(_) => {
+                OrderFailure::new(FailureCause::Unreachable, format!("its answer cannot be read: {error}"))
+            }
+            _ => OrderFailure::new(FailureCause::Unreachable, error.to_string()),
         };
         failure.after = transport::retry_after();
         failure
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for OrderFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -81,14 +83,14 @@ mod tests {
     #[test]
     fn what_passes_is_told_apart_from_what_is_refused() {
         for (kind, cause) in [
-            ("badNonce", Cause::Unreachable),
-            ("serverInternal", Cause::Unreachable),
-            ("unauthorized", Cause::Refused),
-            ("rateLimited", Cause::Refused),
+            ("badNonce", FailureCause::Unreachable),
+            ("serverInternal", FailureCause::Unreachable),
+            ("unauthorized", FailureCause::Refused),
+            ("rateLimited", FailureCause::Refused),
         ] {
             let problem = serde_json::json!({"type": format!("urn:ietf:params:acme:error:{kind}"), "detail": "no"});
             let problem = serde_json::from_value(problem).expect("a problem");
-            let failure = Failure::of_problem(&problem);
+            let failure = OrderFailure::of_problem(&problem);
             assert_eq!((failure.cause, failure.to_string()), (cause, format!("no ({kind})")));
         }
     }

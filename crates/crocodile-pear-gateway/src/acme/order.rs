@@ -10,8 +10,8 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Instant, sleep};
 
 use super::authority::Wanted;
-use super::failure::{Cause, Failure};
-use super::store::{Passing, Store};
+use super::failure::{FailureCause, OrderFailure};
+use super::store::{CertificateStore, TemporaryFile};
 use super::transport;
 use crate::listeners::spec::ChallengeSpec;
 use crate::server::{http_file, tls_file};
@@ -31,7 +31,7 @@ pub async fn order(
     wanted: &Wanted,
     challenge: ChallengeSpec,
     replaced: Option<&CertificateDer<'static>>,
-) -> Result<String, Failure> {
+) -> Result<String, OrderFailure> {
     let authority = &wanted.authority;
     let _turn = authority.turns.acquire().await;
     let ordered = transport::noting(async {
@@ -77,7 +77,7 @@ async fn place(account: &Account, wanted: &Wanted, replaced: Option<&Certificate
     }
 }
 
-async fn complete(mut order: Order, wanted: &Wanted, challenge: ChallengeSpec) -> Result<String, Failure> {
+async fn complete(mut order: Order, wanted: &Wanted, challenge: ChallengeSpec) -> Result<String, OrderFailure> {
     let answers = answer(&mut order, &wanted.authority.store, challenge).await?;
     let status = settle(&mut order, &[OrderStatus::Pending, OrderStatus::Processing]).await;
     if !matches!(status, Ok(OrderStatus::Ready)) {
@@ -87,22 +87,30 @@ async fn complete(mut order: Order, wanted: &Wanted, challenge: ChallengeSpec) -
     match status? {
         OrderStatus::Ready => {}
         // An order of before, as another gateway left it.
-        OrderStatus::Valid => return Err(Failure::new(Cause::Unreachable, "the order was completed by someone else")),
+        OrderStatus::Valid => {
+            return Err(OrderFailure::new(FailureCause::Unreachable, "the order was completed by someone else"));
+        }
         _ => return Err(refusal(&mut order).await),
     }
-    let key = KeyPair::generate().map_err(|error| Failure::new(Cause::Disk, format!("no key can be made: {error}")))?;
+    let key = KeyPair::generate()
+        .map_err(|error| OrderFailure::new(FailureCause::Disk, format!("no key can be made: {error}")))?;
     order.finalize_csr(&request(&wanted.name, &key)?).await?;
     match settle(&mut order, &[OrderStatus::Ready, OrderStatus::Processing]).await? {
         OrderStatus::Valid => {}
         _ => return Err(refusal(&mut order).await),
     }
     let chain = order.certificate().await?;
-    let chain = chain.ok_or_else(|| Failure::new(Cause::Unreachable, "there is no certificate in a valid order"))?;
+    let chain = chain
+        .ok_or_else(|| OrderFailure::new(FailureCause::Unreachable, "there is no certificate in a valid order"))?;
     Ok(format!("{}{chain}", key.serialize_pem()))
 }
 
 /// Lays the answers to the challenges out, and says so. They lie there until they are dropped.
-async fn answer(order: &mut Order, store: &Store, challenge: ChallengeSpec) -> Result<Vec<Passing>, Failure> {
+async fn answer(
+    order: &mut Order,
+    store: &CertificateStore,
+    challenge: ChallengeSpec,
+) -> Result<Vec<TemporaryFile>, OrderFailure> {
     let kind = match challenge {
         ChallengeSpec::Http01 => ChallengeType::Http01,
         ChallengeSpec::TlsAlpn01 => ChallengeType::TlsAlpn01,
@@ -119,14 +127,15 @@ async fn answer(order: &mut Order, store: &Store, challenge: ChallengeSpec) -> R
         let offered: Vec<_> = authorization.challenges.iter().map(|one| format!("{:?}", one.r#type)).collect();
         let Some(mut challenge) = authorization.challenge(kind.clone()) else {
             let text = format!("the authority does not offer this challenge, but {}", offered.join(", "));
-            return Err(Failure::new(Cause::Refused, text));
+            return Err(OrderFailure::new(FailureCause::Refused, text));
         };
         let file = match kind {
             ChallengeType::Http01 => http_file(&challenge.token),
             _ => tls_file(&name),
         };
         let kept = store.answer(&file, challenge.key_authorization().as_str());
-        let unkept = |error| Failure::new(Cause::Disk, format!("cannot write the answer to a challenge: {error}"));
+        let unkept =
+            |error| OrderFailure::new(FailureCause::Disk, format!("cannot write the answer to a challenge: {error}"));
         answers.push(kept.map_err(unkept)?);
         challenge.set_ready().await?;
     }
@@ -134,7 +143,7 @@ async fn answer(order: &mut Order, store: &Store, challenge: ChallengeSpec) -> R
 }
 
 /// Waits while the order is in one of these states.
-async fn settle(order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus, Failure> {
+async fn settle(order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus, OrderFailure> {
     let end = Instant::now() + PATIENCE;
     let mut pause = FIRST;
     loop {
@@ -145,7 +154,7 @@ async fn settle(order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus,
         let asked = transport::retry_after().unwrap_or_default();
         if Instant::now() + asked > end {
             let text = format!("the order is {status:?} and the authority takes longer than {} s", PATIENCE.as_secs());
-            return Err(Failure::new(Cause::Refused, text));
+            return Err(OrderFailure::new(FailureCause::Refused, text));
         }
         sleep(pause.max(asked)).await;
         pause = (pause * 2).min(SLOWEST);
@@ -153,17 +162,17 @@ async fn settle(order: &mut Order, waits: &[OrderStatus]) -> Result<OrderStatus,
 }
 
 /// Why the authority has refused.
-async fn refusal(order: &mut Order) -> Failure {
-    let mut found = order.state().error.as_ref().map(Failure::of_problem);
+async fn refusal(order: &mut Order) -> OrderFailure {
+    let mut found = order.state().error.as_ref().map(OrderFailure::of_problem);
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let Ok(state) = authorization.refresh().await else { continue };
         // It says more than the order does.
         let told = state.challenges.iter().find_map(|challenge| challenge.error.as_ref());
-        found = told.map(Failure::of_problem).or(found);
+        found = told.map(OrderFailure::of_problem).or(found);
     }
-    let mut failure =
-        found.unwrap_or_else(|| Failure::new(Cause::Refused, "the authority has refused, without a reason"));
+    let mut failure = found
+        .unwrap_or_else(|| OrderFailure::new(FailureCause::Refused, "the authority has refused, without a reason"));
     failure.after = transport::retry_after();
     failure
 }
@@ -180,8 +189,10 @@ async fn abandon(order: &mut Order) {
 }
 
 /// The request to sign.
-fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, Failure> {
-    let wrong = |error: rcgen::Error| Failure::new(Cause::Refused, format!("no certificate can be requested: {error}"));
+fn request(name: &str, key: &KeyPair) -> Result<Vec<u8>, OrderFailure> {
+    let wrong = |error: rcgen::Error| {
+        OrderFailure::new(FailureCause::Refused, format!("no certificate can be requested: {error}"))
+    };
     let mut params = CertificateParams::new([name.to_owned()]).map_err(wrong)?;
     params.distinguished_name = DistinguishedName::new();
     Ok(params.serialize_request(key).map_err(wrong)?.der().to_vec())

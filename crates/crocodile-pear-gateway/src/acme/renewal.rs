@@ -10,10 +10,10 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::{Instant, sleep};
 
 use super::authority::Wanted;
-use super::failure::{Cause, Failure};
+use super::failure::{FailureCause, OrderFailure};
 use super::order::order;
 use super::schedule::{Backoff, Window, unadvised};
-use super::store::{Lock, Stamp};
+use super::store::{FileStamp, Lock};
 use super::transport;
 use crate::listeners::spec::{ChallengeSpec, SOON};
 use crate::server::{Acquired, Day, Identity, Unfit};
@@ -33,9 +33,9 @@ const BETWEEN: Duration = Duration::from_secs(60 * 60);
 const UNTOLD: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Where a certificate comes from and where it is kept.
-pub trait Issuer: Send + Sync {
+pub trait CertificateSource: Send + Sync {
     /// The file with the certificate as it is now.
-    fn stamp(&self) -> Option<Stamp>;
+    fn stamp(&self) -> Option<FileStamp>;
 
     /// Reads the file.
     fn read(&self, now: SystemTime) -> Result<Identity, String>;
@@ -45,10 +45,10 @@ pub trait Issuer: Send + Sync {
         &'a self,
         challenge: ChallengeSpec,
         replaced: Option<&'a CertificateDer<'static>>,
-    ) -> BoxFuture<'a, Result<Option<()>, Failure>>;
+    ) -> BoxFuture<'a, Result<Option<()>, OrderFailure>>;
 
     /// When the authority wants it to be renewed.
-    fn window<'a>(&'a self, own: &'a CertificateDer<'static>) -> BoxFuture<'a, Result<Window, Failure>>;
+    fn window<'a>(&'a self, own: &'a CertificateDer<'static>) -> BoxFuture<'a, Result<Window, OrderFailure>>;
 
     /// The challenges to try, in turn.
     fn challenges(&self) -> &[ChallengeSpec];
@@ -64,7 +64,7 @@ pub struct Renewal<I> {
     counters: Arc<OrderCounters>,
     clock: fn() -> SystemTime,
     /// The file as it was read.
-    read: Option<Stamp>,
+    read: Option<FileStamp>,
     plan: Option<Plan>,
     backoff: Backoff,
     /// No order before this.
@@ -87,7 +87,7 @@ struct Plan {
     untold: u32,
 }
 
-impl<I: Issuer> Renewal<I> {
+impl<I: CertificateSource> Renewal<I> {
     pub fn new(issuer: I, acquired: Arc<Acquired>, counters: Arc<OrderCounters>) -> Self {
         Renewal {
             issuer,
@@ -156,7 +156,7 @@ impl<I: Issuer> Renewal<I> {
                 (plan.renew, plan.ask) = (renew, now + window.next());
                 self.counters.set_renewal(renew);
             }
-            Err(failure) if failure.cause == Cause::Unsupported => plan.ask = now + UNTOLD,
+            Err(failure) if failure.cause == FailureCause::Unsupported => plan.ask = now + UNTOLD,
             Err(failure) => {
                 let wait = (LOOK * (1 << plan.untold.min(10))).min(UNTOLD).max(failure.after.unwrap_or_default());
                 plan.untold += 1;
@@ -196,7 +196,7 @@ impl<I: Issuer> Renewal<I> {
                 self.counters.count_failed();
                 let wait = self.backoff.next(&failure, share());
                 self.pause = Some(Instant::now() + wait);
-                self.refusals += usize::from(failure.cause == Cause::Refused);
+                self.refusals += usize::from(failure.cause == FailureCause::Refused);
                 let next = format!("{} s", wait.as_secs());
                 let now = (self.clock)();
                 // There is time for more attempts.
@@ -225,13 +225,13 @@ impl Wanted {
         format!("{}.pem", self.name)
     }
 
-    fn lock(&self) -> Result<Option<Lock>, Failure> {
+    fn lock(&self) -> Result<Option<Lock>, OrderFailure> {
         self.authority.store.lock(&self.name).map_err(|error| self.authority.unwritable(&error))
     }
 }
 
-impl Issuer for Wanted {
-    fn stamp(&self) -> Option<Stamp> {
+impl CertificateSource for Wanted {
+    fn stamp(&self) -> Option<FileStamp> {
         self.authority.store.stamp(&self.file())
     }
 
@@ -244,23 +244,24 @@ impl Issuer for Wanted {
         &'a self,
         challenge: ChallengeSpec,
         replaced: Option<&'a CertificateDer<'static>>,
-    ) -> BoxFuture<'a, Result<Option<()>, Failure>> {
+    ) -> BoxFuture<'a, Result<Option<()>, OrderFailure>> {
         Box::pin(async move {
             let Some(_lock) = self.lock()? else { return Ok(None) };
             let pem = order(self, challenge, replaced).await?;
-            let unfit = |reason| Failure::new(Cause::Refused, format!("the certificate cannot be used: {reason}"));
+            let unfit =
+                |reason| OrderFailure::new(FailureCause::Refused, format!("the certificate cannot be used: {reason}"));
             parse(pem.as_bytes(), &self.name, SystemTime::now()).map_err(unfit)?;
             let kept = self.authority.store.write(&self.file(), pem.as_bytes());
             kept.map(Some).map_err(|error| self.authority.unwritable(&error))
         })
     }
 
-    fn window<'a>(&'a self, own: &'a CertificateDer<'static>) -> BoxFuture<'a, Result<Window, Failure>> {
+    fn window<'a>(&'a self, own: &'a CertificateDer<'static>) -> BoxFuture<'a, Result<Window, OrderFailure>> {
         Box::pin(transport::noting(async move {
             let Ok(id) = CertificateIdentifier::try_from(own) else {
-                return Err(Failure::new(Cause::Unsupported, "the certificate names no authority"));
+                return Err(OrderFailure::new(FailureCause::Unsupported, "the certificate names no authority"));
             };
-            let asked = async { self.authority.account().await?.renewal_info(&id).await.map_err(Failure::from) };
+            let asked = async { self.authority.account().await?.renewal_info(&id).await.map_err(OrderFailure::from) };
             let asked = asked.await;
             if asked.is_err() {
                 self.authority.forget().await;
@@ -268,7 +269,7 @@ impl Issuer for Wanted {
             let (told, again) = asked?;
             let (start, end) = (told.suggested_window.start.into(), told.suggested_window.end.into());
             if end <= start {
-                return Err(Failure::new(Cause::Refused, "the window ends before it begins"));
+                return Err(OrderFailure::new(FailureCause::Refused, "the window ends before it begins"));
             }
             Ok(Window { start, end, again, explanation: told.explanation_url })
         }))
@@ -327,7 +328,7 @@ mod tests {
     #[derive(Default)]
     struct Script {
         /// The results of orders; after the last a certificate for 90 days.
-        results: Mutex<VecDeque<Result<Option<()>, Failure>>>,
+        results: Mutex<VecDeque<Result<Option<()>, OrderFailure>>>,
         orders: Mutex<Vec<(Duration, ChallengeSpec)>>,
         /// The window from a time on, in days.
         windows: Vec<(u64, (u64, u64))>,
@@ -348,8 +349,8 @@ mod tests {
         }
     }
 
-    impl Issuer for Arc<Script> {
-        fn stamp(&self) -> Option<Stamp> {
+    impl CertificateSource for Arc<Script> {
+        fn stamp(&self) -> Option<FileStamp> {
             self.kept.lock().expect("unpoisoned").as_ref().map(|(number, _)| (*number, 0, 0, 0))
         }
 
@@ -362,7 +363,7 @@ mod tests {
             &'a self,
             challenge: ChallengeSpec,
             _: Option<&'a CertificateDer<'static>>,
-        ) -> BoxFuture<'a, Result<Option<()>, Failure>> {
+        ) -> BoxFuture<'a, Result<Option<()>, OrderFailure>> {
             self.orders.lock().expect("unpoisoned").push((since_start(), challenge));
             let result = self.results.lock().expect("unpoisoned").pop_front().unwrap_or_else(|| {
                 self.keep(90);
@@ -371,13 +372,13 @@ mod tests {
             Box::pin(async { result })
         }
 
-        fn window<'a>(&'a self, _: &'a CertificateDer<'static>) -> BoxFuture<'a, Result<Window, Failure>> {
+        fn window<'a>(&'a self, _: &'a CertificateDer<'static>) -> BoxFuture<'a, Result<Window, OrderFailure>> {
             self.asked.lock().expect("unpoisoned").push(since_start());
             let today = since_start().as_secs() / DAY.as_secs();
             let window = self.windows.iter().rfind(|(from, _)| *from <= today).map(|(_, window)| *window);
             let day = |day: u64| UNIX_EPOCH + (20_000 + u32::try_from(day).expect("a day")) * DAY;
             Box::pin(async move {
-                let none = || Failure::new(Cause::Unsupported, "no windows");
+                let none = || OrderFailure::new(FailureCause::Unsupported, "no windows");
                 let (start, end) = window.ok_or_else(none)?;
                 Ok(Window { start: day(start), end: day(end), again: DAY / 4, explanation: None })
             })
@@ -407,8 +408,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn refusals_are_tried_again_ever_later_and_in_another_way() {
-        let refused = |after| Failure { after, ..Failure::new(Cause::Refused, "no") };
-        let away = Failure::new(Cause::Unreachable, "away");
+        let refused = |after| OrderFailure { after, ..OrderFailure::new(FailureCause::Refused, "no") };
+        let away = OrderFailure::new(FailureCause::Unreachable, "away");
         let failures = [refused(None), away, refused(Some(DAY / 24)), refused(None)];
         let script = Script { results: Mutex::new(failures.into_iter().map(Err).collect()), ..Script::default() };
         let script = Arc::new(script);

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crocodile_pear::unstable::runtime::backoff::grown;
 
-use super::failure::{Cause, Failure};
+use super::failure::{FailureCause, OrderFailure};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -50,12 +50,12 @@ impl Window {
 pub struct Backoff(u32);
 
 impl Backoff {
-    pub fn next(&mut self, failure: &Failure, share: f64) -> Duration {
+    pub fn next(&mut self, failure: &OrderFailure, share: f64) -> Duration {
         let (first, longest) = match failure.cause {
-            Cause::Unreachable | Cause::Unsupported => (Duration::from_secs(5), 10 * MINUTE),
-            Cause::Disk => (Duration::from_secs(30), 10 * MINUTE),
+            FailureCause::Unreachable | FailureCause::Unsupported => (Duration::from_secs(5), 10 * MINUTE),
+            FailureCause::Disk => (Duration::from_secs(30), 10 * MINUTE),
             // Let's Encrypt allows five refusals of a name an hour.
-            Cause::Refused => (2 * MINUTE, 6 * HOUR),
+            FailureCause::Refused => (2 * MINUTE, 6 * HOUR),
         };
         let own = grown(first, self.0, longest);
         self.0 += 1;
@@ -96,15 +96,15 @@ mod tests {
     fn failures_are_tried_again_ever_later_and_not_before_the_authority_wants() {
         let waits = |cause, after: Option<Duration>| {
             let mut backoff = Backoff::default();
-            let failure = Failure { after, ..Failure::new(cause, "") };
+            let failure = OrderFailure { after, ..OrderFailure::new(cause, "") };
             [0; 12].map(|_| backoff.next(&failure, 0.0).as_secs())
         };
-        assert_eq!(waits(Cause::Refused, None)[..5], [120, 240, 480, 960, 1920]);
-        assert_eq!(waits(Cause::Refused, None)[11], 21_600);
-        assert_eq!(waits(Cause::Unreachable, None)[..3], [5, 10, 20]);
-        assert_eq!(waits(Cause::Unreachable, None)[11], 600);
-        assert_eq!(waits(Cause::Refused, Some(HOUR))[..6], [3600, 3600, 3600, 3600, 3600, 3840]);
-        let jitter = Backoff::default().next(&Failure::new(Cause::Refused, ""), 0.5);
+        assert_eq!(waits(FailureCause::Refused, None)[..5], [120, 240, 480, 960, 1920]);
+        assert_eq!(waits(FailureCause::Refused, None)[11], 21_600);
+        assert_eq!(waits(FailureCause::Unreachable, None)[..3], [5, 10, 20]);
+        assert_eq!(waits(FailureCause::Unreachable, None)[11], 600);
+        assert_eq!(waits(FailureCause::Refused, Some(HOUR))[..6], [3600, 3600, 3600, 3600, 3600, 3840]);
+        let jitter = Backoff::default().next(&OrderFailure::new(FailureCause::Refused, ""), 0.5);
         assert_eq!(jitter, Duration::from_secs(126));
     }
 }

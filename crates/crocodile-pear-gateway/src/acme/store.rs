@@ -11,7 +11,7 @@ use http::Uri;
 
 /// A folder.
 #[derive(Clone, Debug)]
-pub struct Store(PathBuf);
+pub struct CertificateStore(PathBuf);
 
 /// Held while a certificate is ordered. It ends with the process, however that ends.
 pub struct Lock {
@@ -19,26 +19,26 @@ pub struct Lock {
 }
 
 /// The marks that change when a file changes.
-pub type Stamp = (u64, u64, i64, i64);
+pub type FileStamp = (u64, u64, i64, i64);
 
 /// A file that is removed when this is dropped.
-pub struct Passing(PathBuf);
+pub struct TemporaryFile(PathBuf);
 
-impl Drop for Passing {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         // It may be gone: another gateway had the same one.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-impl Store {
+impl CertificateStore {
     /// That of the authority with this directory. Staging and production, or two authorities, never share one.
     pub fn new(root: &Path, directory: &str) -> Self {
         let uri: Uri = directory.parse().unwrap_or_default();
         let named = format!("{}{}", uri.authority().map_or("", |authority| authority.as_str()), uri.path());
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '.' { letter } else { '-' };
         let name: String = named.trim_matches('/').chars().map(plain).collect();
-        Store(root.join(name))
+        CertificateStore(root.join(name))
     }
 
     pub fn path(&self) -> &Path {
@@ -59,7 +59,7 @@ impl Store {
         fs::read(self.0.join(name))
     }
 
-    pub fn stamp(&self, name: &str) -> Option<Stamp> {
+    pub fn stamp(&self, name: &str) -> Option<FileStamp> {
         let known = fs::metadata(self.0.join(name)).ok()?;
         Some((known.ino(), known.len(), known.mtime(), known.mtime_nsec()))
     }
@@ -81,9 +81,9 @@ impl Store {
     }
 
     /// Writes the answer to a challenge, for as long as it is waited for.
-    pub fn answer(&self, name: &str, text: &str) -> io::Result<Passing> {
+    pub fn answer(&self, name: &str, text: &str) -> io::Result<TemporaryFile> {
         self.write(&format!("challenges/{name}"), text.as_bytes())?;
-        Ok(Passing(self.challenges().join(name)))
+        Ok(TemporaryFile(self.challenges().join(name)))
     }
 
     pub fn remove(&self, name: &str) {
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn only_its_own_user_may_read_it() {
         let root = std::env::temp_dir().join(format!("crocodile-pear-store-{}", std::process::id()));
-        let store = Store::new(&root, "https://acme.example:14000/directory");
+        let store = CertificateStore::new(&root, "https://acme.example:14000/directory");
         assert!(store.path().ends_with("acme.example-14000-directory"), "{:?}", store.path());
         store.write("a.pem", b"one").expect("written");
         store.write("a.pem", b"two").expect("replaced");

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::file::ConfigFile;
 use super::print::print;
-use crate::config::{Colour, Format};
+use crate::config::{Colour, ProblemFormat};
 
 #[derive(Args)]
 pub struct Check {
@@ -32,8 +32,8 @@ impl Check {
     pub fn execute(self) -> ExitCode {
         let loaded = self.file.load();
         let format = match self.format {
-            OutputFormat::Text => Format::Text(Colour::on(&std::io::stdout())),
-            OutputFormat::Json => Format::Json,
+            OutputFormat::Text => ProblemFormat::Text(Colour::on(&std::io::stdout())),
+            OutputFormat::Json => ProblemFormat::Json,
         };
         print(&loaded.report(format));
         if let (OutputFormat::Text, Some(gateway)) = (&self.format, &loaded.gateway) {

@@ -7,7 +7,7 @@ use crocodile_pear::unstable::config::problem::{Problem, Problems, Severity};
 use crocodile_pear::unstable::config::spec::Decode;
 
 use crate::config::visible;
-use crate::config::{self, Colour, Format, Sources};
+use crate::config::{self, Colour, ProblemFormat, Sources};
 use crate::gateway::choices;
 use crate::gateway::document::{self, Document, Unread};
 use crate::gateway::locked_settings;
@@ -95,7 +95,7 @@ pub(super) fn compile(
 
 impl Loaded {
     /// The report on the problems, empty when there are none.
-    pub(super) fn report(&self, format: Format) -> String {
+    pub(super) fn report(&self, format: ProblemFormat) -> String {
         config::report(&self.problems, &self.sources, format)
     }
 
@@ -130,7 +130,7 @@ impl Loaded {
     /// Writes the report to the standard error stream.
     pub(super) fn tell(&self) {
         if !self.problems.is_empty() {
-            eprint!("{}", self.report(Format::Text(Colour::on(&std::io::stderr()))));
+            eprint!("{}", self.report(ProblemFormat::Text(Colour::on(&std::io::stderr()))));
         }
     }
 

@@ -20,7 +20,7 @@ use crocodile_pear::unstable::config::problem::{Problem, Severity};
 use serde_json::json;
 
 use super::print::print;
-use crate::config::{self, Colour, Format, Sources};
+use crate::config::{self, Colour, ProblemFormat, Sources};
 use outcome::{Imported, Unreadable};
 use report::Fate;
 use write::Existing;
@@ -95,9 +95,9 @@ impl Arguments {
 
     fn refuse(&self, Unreadable { sources, problems }: &Unreadable) -> ExitCode {
         if self.json {
-            print(&config::report(problems, sources, Format::Json));
+            print(&config::report(problems, sources, ProblemFormat::Json));
         } else {
-            eprint!("{}", config::report(problems, sources, Format::Text(Colour::on(&io::stderr()))));
+            eprint!("{}", config::report(problems, sources, ProblemFormat::Text(Colour::on(&io::stderr()))));
         }
         ExitCode::from(1)
     }
@@ -126,7 +126,7 @@ impl Arguments {
                 None => (false, Colour::on(&io::stderr())),
                 Some(_) => (true, Colour::on(&io::stdout())),
             };
-            let format = Format::Text(colour);
+            let format = ProblemFormat::Text(colour);
             let mut told = report.text(format);
             if !checked.problems.is_empty() {
                 told = format!("{}\nin the configuration itself:\n\n{}", told, checked.report(format));
@@ -153,5 +153,5 @@ impl Arguments {
 
 /// Problems as JSON.
 fn problems(problems: &[Problem], sources: &Sources) -> serde_json::Value {
-    serde_json::from_str(&config::report(problems, sources, Format::Json)).unwrap_or_default()
+    serde_json::from_str(&config::report(problems, sources, ProblemFormat::Json)).unwrap_or_default()
 }

@@ -25,7 +25,7 @@ use crate::gateway::document::{Clients, Document, TrailersSpec};
 use crate::gateway::live::{Core, Live};
 use crate::listeners::admin_spec::AdminSpec;
 use crate::listeners::certificate_watch::{self, Certificates};
-use crate::listeners::spec::Listening;
+use crate::listeners::spec::CompiledListener;
 use crate::net::address::{self, Address};
 use crate::observe::log::{self, LogFormat};
 use crate::runtime::threads::{event_loop, start};
@@ -140,12 +140,12 @@ fn try_serve(
     let descriptors = raise_descriptors().map(|all| all.saturating_sub(OF_CORE * cores + OF_PROCESS));
     let mut listeners = Listeners::new(cores, "listen", &handover);
     let mut bound = Vec::new();
-    for Listening { address, mode, entry, .. } in live.current().listening() {
-        bound.push((listeners.add(address, *mode, entry.clone())?, entry.clone()));
+    for CompiledListener { address, mode, settings, .. } in live.current().listening() {
+        bound.push((listeners.add(address, *mode, settings.clone())?, settings.clone()));
     }
-    let secured = bound.iter().find(|(_, entry)| entry.tls.is_some()).and_then(|(address, _)| address.port());
+    let secured = bound.iter().find(|(_, settings)| settings.tls.is_some()).and_then(|(address, _)| address.port());
     if let Some(port) = secured {
-        bound.iter().filter_map(|(_, entry)| entry.redirect.as_ref()).for_each(|redirect| redirect.settle(port));
+        bound.iter().filter_map(|(_, settings)| settings.redirect.as_ref()).for_each(|redirect| redirect.settle(port));
     }
     live.current().metrics().set_listeners(bound.clone());
     let shutdown = Shutdown::default();
@@ -163,8 +163,9 @@ fn try_serve(
         serving.current().lasting().analytics.close();
     };
     handover.clone().follow(shutdown.clone(), leave)?;
-    for (local, entry) in &bound {
-        let (scheme, redirects) = (entry.scheme(), if entry.redirect.is_some() { ", redirects to https" } else { "" });
+    for (local, settings) in &bound {
+        let (scheme, redirects) =
+            (settings.scheme(), if settings.redirect.is_some() { ", redirects to https" } else { "" });
         tracing::info!("listening on {scheme}://{local}, {cores} threads{redirects}");
     }
     tracing::debug!(limit = descriptors, "file descriptors for connections of clients and for their calls");

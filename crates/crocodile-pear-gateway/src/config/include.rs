@@ -202,7 +202,7 @@ mod tests {
     use std::{fs, path::PathBuf};
 
     use super::load;
-    use crate::config::{Colour, Format, report};
+    use crate::config::{Colour, ProblemFormat, report};
 
     /// A folder with these files, gone with the value.
     struct Folder(PathBuf);
@@ -230,7 +230,7 @@ mod tests {
                 });
                 line.collect::<Vec<_>>().join(" ")
             });
-            let told = report(&problems.into_sorted(), &sources, Format::Text(Colour::Never));
+            let told = report(&problems.into_sorted(), &sources, ProblemFormat::Text(Colour::Never));
             (keys, told.replace(&format!("{}/", self.0.display()), ""))
         }
     }

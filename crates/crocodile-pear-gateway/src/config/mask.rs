@@ -13,11 +13,11 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// The values that a configuration has taken from the environment, in each form in which a text may have them, the
 /// longest first.
 #[derive(Clone, Debug, Default)]
-pub struct Mask(Vec<Form>);
+pub struct Mask(Vec<SecretForm>);
 
 /// A value as a text may have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Form {
+struct SecretForm {
     text: String,
     /// `${NAME}`
     name: String,
@@ -25,7 +25,7 @@ struct Form {
 
 impl Mask {
     pub fn new(variables: &BTreeMap<String, String>) -> Self {
-        let mut forms: Vec<Form> = Vec::new();
+        let mut forms: Vec<SecretForm> = Vec::new();
         for (name, value) in variables {
             let quoted = serde_json::Value::from(value.as_str()).to_string();
             let debugged = format!("{value:?}");
@@ -37,7 +37,7 @@ impl Mask {
                 utf8_percent_encode(value, ENCODED).to_string(),
             ];
             let name = format!("${{{name}}}");
-            forms.extend(texts.into_iter().map(|text| Form { text, name: name.clone() }));
+            forms.extend(texts.into_iter().map(|text| SecretForm { text, name: name.clone() }));
         }
         forms.retain(|form| !form.text.is_empty());
         forms.sort_by_key(|form| std::cmp::Reverse(form.text.len()));
@@ -55,8 +55,8 @@ impl Mask {
         self.hide_where(text, |form| line.contains(form.name.trim_end_matches('}')))
     }
 
-    fn hide_where(&self, text: &str, meant: impl Fn(&Form) -> bool) -> String {
-        let known: Vec<(&Form, bool)> = self.0.iter().map(|form| (form, meant(form))).collect();
+    fn hide_where(&self, text: &str, meant: impl Fn(&SecretForm) -> bool) -> String {
+        let known: Vec<(&SecretForm, bool)> = self.0.iter().map(|form| (form, meant(form))).collect();
         let mut shown = String::with_capacity(text.len());
         let (mut rest, mut before) = (text, ' ');
         while let Some(first) = rest.chars().next() {

@@ -10,7 +10,7 @@ use crate::config::visible;
 
 /// How problems are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ProblemFormat {
     /// For people.
     Text(Colour),
     /// A list of objects, for editors.
@@ -46,11 +46,11 @@ const BLUE: &str = "1;34";
 const BOLD: &str = "1";
 
 /// Tells all problems; nothing, or an empty list, if there are none.
-pub fn report(problems: &[Problem], sources: &Sources, format: Format) -> String {
+pub fn report(problems: &[Problem], sources: &Sources, format: ProblemFormat) -> String {
     match format {
-        Format::Json => list(problems, sources),
-        Format::Text(_) if problems.is_empty() => String::new(),
-        Format::Text(colour) => {
+        ProblemFormat::Json => list(problems, sources),
+        ProblemFormat::Text(_) if problems.is_empty() => String::new(),
+        ProblemFormat::Text(colour) => {
             let mut text = String::new();
             for problem in problems.iter().take(MOST) {
                 text.push_str(&tell(&sources.masked(problem), sources, colour));
@@ -220,7 +220,7 @@ mod tests {
 
     use crocodile_pear::unstable::config::problem::{Problem, Problems, Span};
 
-    use super::{Colour, Format, report};
+    use super::{Colour, ProblemFormat, report};
     use crate::config::Sources;
 
     fn faults() -> (Vec<Problem>, Sources) {
@@ -252,15 +252,15 @@ warning: long\u{fffd}
 
 1 problem, 1 warning
 ";
-        assert_eq!(report(&problems, &sources, Format::Text(Colour::Never)), wanted);
-        assert_eq!(report(&[], &sources, Format::Text(Colour::Never)), "");
+        assert_eq!(report(&problems, &sources, ProblemFormat::Text(Colour::Never)), wanted);
+        assert_eq!(report(&[], &sources, ProblemFormat::Text(Colour::Never)), "");
     }
 
     #[test]
     fn colours_change_nothing_else() {
         let (problems, sources) = faults();
-        let plain = report(&problems, &sources, Format::Text(Colour::Never));
-        let mut painted = report(&problems, &sources, Format::Text(Colour::Always));
+        let plain = report(&problems, &sources, ProblemFormat::Text(Colour::Never));
+        let mut painted = report(&problems, &sources, ProblemFormat::Text(Colour::Always));
         assert!(painted.contains("\u{1b}[1;31merror\u{1b}[0m"));
         for style in ["1;31", "1;33", "1;34", "1", "0"] {
             painted = painted.replace(&format!("\u{1b}[{style}m"), "");
@@ -271,13 +271,14 @@ warning: long\u{fffd}
     #[test]
     fn editors_get_a_list() {
         let (problems, sources) = faults();
-        let list: serde_json::Value = serde_json::from_str(&report(&problems, &sources, Format::Json)).expect("JSON");
+        let list: serde_json::Value =
+            serde_json::from_str(&report(&problems, &sources, ProblemFormat::Json)).expect("JSON");
         assert_eq!(list[0]["remedy"], "did you mean `timeout`?");
         assert_eq!(
             (&list[0]["file"], &list[0]["column"], &list[1]["severity"]),
             (&"gateway.yaml".into(), &6.into(), &"warning".into())
         );
-        assert_eq!(report(&[], &sources, Format::Json), "[]\n");
+        assert_eq!(report(&[], &sources, ProblemFormat::Json), "[]\n");
     }
 
     #[test]

@@ -30,8 +30,8 @@ impl Gateway {
         // Made before the future, which would otherwise hold the whole request until its end. On the heap at once, because
         // it is large and passed on often.
         let mut client = request.connection.client(request.version);
-        let redirect = request.connection.entry.redirect.clone();
-        let challenge = request.connection.entry.challenges.answer(request.target.path());
+        let redirect = request.connection.listener.redirect.clone();
+        let challenge = request.connection.listener.challenges.answer(request.target.path());
         let mut scope = Scope::new(request.method, Some(request.target), request.headers, request.body);
         let trusted = gateway.trust.trusts(client.address);
         if trusted {

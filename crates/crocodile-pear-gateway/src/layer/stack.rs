@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::layer::unshared::Unshared;
 use crate::layer::{Layer, Passage, Verdict};
-use crate::server::{End, Ending, Observer, Reply, grpc};
+use crate::server::{Ending, Observer, Reply, ResponseEnd, grpc};
 use crate::telemetry::request_end::RequestEnd;
 
 /// Configured layers, from the outside in.
@@ -71,7 +71,7 @@ impl Stack {
 
     /// Reports to the first `passed` layers that the client left before its answer.
     fn give_up(&self, passed: usize, scope: &Scope) {
-        let end = End { bytes: 0, how: Ending::ClientGone };
+        let end = ResponseEnd { bytes: 0, how: Ending::ClientGone };
         let total = scope.timeline().elapsed();
         let (status, failure, head) = (None, None, None);
         self.tell(passed, &RequestEnd { scope, status, failure, head, total, end: &end });
@@ -219,7 +219,7 @@ struct EndObserver {
 }
 
 impl Observer for EndObserver {
-    fn ended(self: Box<Self>, end: &End) {
+    fn ended(self: Box<Self>, end: &ResponseEnd) {
         let (status, failure, head) = (Some(self.status), self.failure, Some(self.head));
         let total = self.scope.timeline().elapsed();
         self.stack.tell(self.passed, &RequestEnd { scope: &self.scope, status, failure, head, total, end });
@@ -324,7 +324,7 @@ mod tests {
         let reply = visit.leave(Response::new(Body::empty())).await;
         assert_eq!(way(reply.response.headers()), ["inner", "middle", "outer"]);
         let failed = Ending::Failed(Error::new(Kind::Cut, "cut"));
-        reply.observer.expect("two watch").ended(&End { bytes: 7, how: failed });
+        reply.observer.expect("two watch").ended(&ResponseEnd { bytes: 7, how: failed });
         let ends = ["outer", "middle", "inner"].map(|name| format!("{name}: 200 Failed(Error(cut: cut)) 7"));
         assert_eq!(told(&notes)[4..], ends);
     }
@@ -336,7 +336,7 @@ mod tests {
         let reply = visit.leave(early.expect("an answer")).await;
         assert_eq!(way(reply.response.headers()), ["outer"]);
         assert_eq!(told(&notes), ["outer: in", "gate: in"]);
-        reply.observer.expect("one watches").ended(&End { bytes: 5, how: Ending::Whole });
+        reply.observer.expect("one watches").ended(&ResponseEnd { bytes: 5, how: Ending::Whole });
         assert_eq!(told(&notes)[2..], ["outer: 200 Whole 5"]);
     }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use crocodile_pear::unstable::config::problem::{Problems, Severity};
 
 use crate::config::Sources;
-use crate::listeners::spec::{ListenerTlsSpec, Listening, SOON};
-use crate::server::{Day, Entry, Identity, Tls};
+use crate::listeners::spec::{CompiledListener, ListenerTlsSpec, SOON};
+use crate::server::{Day, Identity, ListenerSettings, Tls};
 
 /// How often the files are looked at.
 pub const LOOK: Duration = Duration::from_secs(1);
@@ -22,48 +22,49 @@ const REMIND: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Certificates {
     /// From where the files are named.
     sources: Sources,
-    listeners: Vec<Watched>,
+    listeners: Vec<WatchedListener>,
     reminded: Option<Instant>,
 }
 
-struct Watched {
+struct WatchedListener {
     address: String,
-    entry: Arc<Entry>,
+    settings: Arc<ListenerSettings>,
     spec: ListenerTlsSpec,
     /// The files as they were read, and as they were seen last.
-    read: Vec<Stamp>,
-    seen: Vec<Stamp>,
+    read: Vec<WatchedStamp>,
+    seen: Vec<WatchedStamp>,
 }
 
 /// The marks that change when a file changes; `None` while the file is not there.
-type Stamp = Option<(u64, u64, i64, i64)>;
+type WatchedStamp = Option<(u64, u64, i64, i64)>;
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> WatchedStamp {
     let known = fs::metadata(path).ok()?;
     Some((known.ino(), known.len(), known.mtime(), known.mtime_nsec()))
 }
 
 impl Certificates {
     /// The certificates of the listeners that serve. `sources` is where their files are named.
-    pub fn new(listening: &[Listening], sources: Sources) -> Self {
-        let watched = |listener: &Listening| {
+    pub fn new(listening: &[CompiledListener], sources: Sources) -> Self {
+        let watched = |listener: &CompiledListener| {
             let spec = listener.tls.clone()?;
             let read = stamps(&spec, &sources);
-            let (address, entry) = (listener.written.clone(), listener.entry.clone());
-            Some(Watched { address, entry, spec, seen: read.clone(), read })
+            let (address, settings) = (listener.written.clone(), listener.settings.clone());
+            Some(WatchedListener { address, settings, spec, seen: read.clone(), read })
         };
         let listeners = listening.iter().filter_map(watched).collect();
         Certificates { sources, listeners, reminded: Some(Instant::now()) }
     }
 
     /// After a reload of the configuration: the listeners that serve take what it says.
-    pub fn reload(&mut self, listening: &[Listening], sources: Sources) {
+    pub fn reload(&mut self, listening: &[CompiledListener], sources: Sources) {
         self.sources = sources;
         for watched in &mut self.listeners {
             let Some(listener) = listening.iter().find(|listener| listener.written == watched.address) else {
                 continue;
             };
-            if let (Some(tls), Some(spec), Some(read)) = (&watched.entry.tls, &listener.tls, &listener.entry.tls) {
+            if let (Some(tls), Some(spec), Some(read)) = (&watched.settings.tls, &listener.tls, &listener.settings.tls)
+            {
                 tls.adopt(read);
                 watched.spec = spec.clone();
                 watched.read = stamps(spec, &self.sources);
@@ -84,11 +85,11 @@ impl Certificates {
     }
 }
 
-fn stamps(spec: &ListenerTlsSpec, sources: &Sources) -> Vec<Stamp> {
+fn stamps(spec: &ListenerTlsSpec, sources: &Sources) -> Vec<WatchedStamp> {
     spec.files().map(|written| stamp(&sources.path(written))).collect()
 }
 
-impl Watched {
+impl WatchedListener {
     fn look(&mut self, sources: &Sources) {
         let before = std::mem::replace(&mut self.seen, stamps(&self.spec, sources));
         // A certificate and its key are two files: once both stay as they are, they are read.
@@ -99,7 +100,7 @@ impl Watched {
         let mut problems = Problems::default();
         let read = self.spec.compile(Default::default(), &|written| sources.beside(written), &mut problems);
         let address = self.address.as_str();
-        match (&self.entry.tls, read) {
+        match (&self.settings.tls, read) {
             (Some(tls), Some(read)) => {
                 tls.adopt(&read);
                 let expiry = read.setup().identities.iter().map(|one| one.expiry).min().map(Day);
@@ -118,13 +119,13 @@ impl Watched {
 
     /// The certificates of files that expire soon, or have. Those that the gateway orders it renews by itself.
     fn expiring(&self, now: SystemTime) -> Vec<Identity> {
-        let setup = self.entry.tls.iter().map(Tls::setup);
+        let setup = self.settings.tls.iter().map(Tls::setup);
         setup.flat_map(|setup| setup.identities).filter(|identity| identity.expiry < now + SOON).collect()
     }
 
     /// Says which certificates expire soon, or have, and whether a revocation list is overdue.
     fn remind(&self, now: SystemTime) {
-        let trust = self.entry.tls.as_ref().and_then(|tls| tls.setup().trust);
+        let trust = self.settings.tls.as_ref().and_then(|tls| tls.setup().trust);
         if let Some(due) = trust.and_then(|trust| trust.next_update).filter(|due| *due < now) {
             let due = Day(due);
             tracing::warn!(listener = self.address, %due, "a certificate revocation list is overdue (`crl`)");
@@ -154,9 +155,9 @@ mod tests {
         let identity = Identity::read(certificate.as_bytes(), key.serialize_pem().as_bytes(), now).expect("valid");
         let expiry = identity.expiry;
         let tls = Tls::new(Setup { identities: vec![identity], trust: None }).expect("randomness");
-        let entry = Arc::new(Entry { tls: Some(tls), ..Entry::default() });
+        let settings = Arc::new(ListenerSettings { tls: Some(tls), ..ListenerSettings::default() });
         let spec = crocodile_pear::unstable::config::spec::defaults();
-        let watched = Watched { address: String::new(), entry, spec, read: Vec::new(), seen: Vec::new() };
+        let watched = WatchedListener { address: String::new(), settings, spec, read: Vec::new(), seen: Vec::new() };
         let told = |before: Duration| watched.expiring(expiry - before).len();
         let second = Duration::from_secs(1);
         assert_eq!((told(14 * day + second), told(14 * day - second), told(Duration::ZERO)), (0, 1, 1));

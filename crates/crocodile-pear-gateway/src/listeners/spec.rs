@@ -11,9 +11,9 @@ use crocodile_pear::unstable::{choice, spec};
 
 use crate::net::address::{self, Address};
 use crate::net::cidr::Network;
-use crate::net::trusted_proxies::Trust;
-use crate::server::{Challenges, Entry, Mode, Redirect};
-use acme::Ways;
+use crate::net::trusted_proxies::TrustedProxies;
+use crate::server::{Challenges, ListenerSettings, Mode, Redirect};
+use acme::AllowedChallenges;
 
 mod acme;
 mod tls;
@@ -84,7 +84,7 @@ spec! {
         pub address: Located<String>,
         /// The permissions of the Unix socket's file, in octal: `0660` lets the gateway's own user and group connect,
         /// `0666` everybody. Default: `0660`.
-        pub mode: Option<Located<ModeSpec>>,
+        pub mode: Option<Located<FileModeSpec>>,
         /// TLS (1.2 and 1.3) for clients. Off by default.
         pub tls: Option<ListenerTlsSpec>,
         /// Answers every request with a redirect (308) to the same URL with `https`, instead of serving it.
@@ -103,16 +103,16 @@ fn clear(address: Located<String>, problems: &mut Problems) -> Option<ListenerSp
 
 /// The permissions of a file, in octal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModeSpec(u32);
+pub struct FileModeSpec(u32);
 
-impl Decode for ModeSpec {
+impl Decode for FileModeSpec {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "permissions in octal digits, as `0660`";
         let text = node.expect_text(WANTED, problems)?;
         let digits = text.as_str().strip_prefix("0o").unwrap_or(text.as_str());
         let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| digits.len() >= 3 && *mode <= 0o777);
         let remedy = "write `0660` for user and group, `0666` for everybody, `0600` for the user alone";
-        mode.map(ModeSpec).or_else(|| node.wrong(WANTED, remedy, problems))
+        mode.map(FileModeSpec).or_else(|| node.wrong(WANTED, remedy, problems))
     }
 
     fn schema(_: &mut Definitions) -> Json {
@@ -138,14 +138,14 @@ pub fn check_folder(path: &Path, written: &Located<String>, problems: &mut Probl
 
 /// A listener, checked.
 #[derive(Clone, Debug)]
-pub struct Listening {
+pub struct CompiledListener {
     pub address: Address,
     /// The mode of a Unix socket.
     pub mode: Mode,
     /// The same, as written.
     pub written: String,
     /// The settings that its connections have in common.
-    pub entry: Arc<Entry>,
+    pub settings: Arc<ListenerSettings>,
     /// Its TLS, as written.
     pub tls: Option<ListenerTlsSpec>,
     /// The certificates that are ordered for it.
@@ -154,19 +154,24 @@ pub struct Listening {
 
 impl ListenSpec {
     /// Checks all of them; every problem is noted.
-    pub fn compile(&self, trust: &Trust, files: Files<'_>, problems: &mut Problems) -> Option<Vec<Listening>> {
+    pub fn compile(
+        &self,
+        trust: &TrustedProxies,
+        files: Files<'_>,
+        problems: &mut Problems,
+    ) -> Option<Vec<CompiledListener>> {
         let secured = self.0.iter().find(|listener| listener.tls.is_some());
         // A wrong address is told where it stands.
         let port = secured.and_then(|listener| address::read(&listener.address, &mut Problems::default()));
         let redirect = Redirect::new(port.and_then(|address| address.port()).unwrap_or(HTTPS));
-        let shared = CommonSettings { redirect, trust, ways: self.ways(), challenges: Arc::default() };
+        let shared = CommonSettings { redirect, trust, allowed: self.allowed(), challenges: Arc::default() };
         // All are read before one that failed ends it, so that every problem is found.
         let read: Vec<_> = self.0.iter().map(|listener| listener.compile(&shared, files, problems)).collect();
-        let listening: Vec<Listening> = read.into_iter().collect::<Option<_>>()?;
+        let listening: Vec<CompiledListener> = read.into_iter().collect::<Option<_>>()?;
         self.clashes(&listening, problems)?;
         accounts(&listening, problems)?;
         trust.check(self.0.iter().any(ListenerSpec::has_proxy_protocol), problems)?;
-        if listening.iter().all(|listener| listener.entry.redirect.is_some()) {
+        if listening.iter().all(|listener| listener.settings.redirect.is_some()) {
             let place = self.0.first().map(|listener| listener.address.span).unwrap_or_default();
             let remedy = "add a listener without `redirect`, as `{ address: 0.0.0.0:443, tls: { certificate: cert.pem, key: key.pem } }`";
             return problems.error(place, "every listener redirects: no endpoint is ever served", remedy);
@@ -175,19 +180,19 @@ impl ListenSpec {
     }
 
     /// Where an authority can ask.
-    fn ways(&self) -> Ways {
-        let mut ways = Ways::default();
+    fn allowed(&self) -> AllowedChallenges {
+        let mut allowed = AllowedChallenges::default();
         for listener in &self.0 {
             let port = address::read(&listener.address, &mut Problems::default()).and_then(|address| address.port());
-            ways.clear |= listener.tls.is_none();
-            ways.port_80 |= listener.tls.is_none() && port == Some(80);
-            ways.port_443 |= listener.tls.is_some() && port == Some(HTTPS);
+            allowed.clear |= listener.tls.is_none();
+            allowed.port_80 |= listener.tls.is_none() && port == Some(80);
+            allowed.port_443 |= listener.tls.is_some() && port == Some(HTTPS);
         }
-        ways
+        allowed
     }
 
     /// Two listeners cannot have one address.
-    fn clashes(&self, listening: &[Listening], problems: &mut Problems) -> Option<()> {
+    fn clashes(&self, listening: &[CompiledListener], problems: &mut Problems) -> Option<()> {
         for (at, (written, one)) in self.0.iter().zip(listening).enumerate() {
             if listening[..at].iter().any(|other| one.address.clashes(&other.address)) {
                 let message = format!("two listeners are at `{}`", written.address);
@@ -202,7 +207,7 @@ impl ListenSpec {
     }
 
     /// The settings that need a restart when they change.
-    pub fn fixed(&self) -> Vec<(&str, Option<ModeSpec>, bool, bool, bool)> {
+    pub fn fixed(&self) -> Vec<(&str, Option<FileModeSpec>, bool, bool, bool)> {
         let relayed = |listener: &ListenerSpec| {
             listener.proxy_protocol.as_ref().is_some_and(|written| written.value == ProxyProtocolSpec::On)
         };
@@ -218,13 +223,13 @@ impl ListenSpec {
 /// The settings that the listeners have in common.
 struct CommonSettings<'a> {
     redirect: Redirect,
-    trust: &'a Trust,
-    ways: Ways,
+    trust: &'a TrustedProxies,
+    allowed: AllowedChallenges,
     challenges: Arc<Challenges>,
 }
 
 /// A folder has one account at an authority.
-fn accounts(listening: &[Listening], problems: &mut Problems) -> Option<()> {
+fn accounts(listening: &[CompiledListener], problems: &mut Problems) -> Option<()> {
     let ordering: Vec<&Acme> = listening.iter().filter_map(|listener| listener.acme.as_deref()).collect();
     for (at, acme) in ordering.iter().enumerate() {
         let (own, place) = (&acme.account, |other: &AcmeAccount| (other.directory.clone(), other.folder.clone()));
@@ -242,7 +247,7 @@ impl ListenerSpec {
     }
 
     /// The proxies that speak the PROXY protocol.
-    fn relays(&self, address: &Address, trust: &Trust, problems: &mut Problems) -> Option<Vec<Network>> {
+    fn relays(&self, address: &Address, trust: &TrustedProxies, problems: &mut Problems) -> Option<Vec<Network>> {
         match (&self.proxy_protocol, address) {
             (Some(written), Address::Unix(_))
                 if written.value == ProxyProtocolSpec::On && !trust.trusts(ClientAddress::Unix) =>
@@ -266,11 +271,16 @@ impl ListenerSpec {
         }
     }
 
-    fn compile(&self, shared: &CommonSettings<'_>, files: Files<'_>, problems: &mut Problems) -> Option<Listening> {
+    fn compile(
+        &self,
+        shared: &CommonSettings<'_>,
+        files: Files<'_>,
+        problems: &mut Problems,
+    ) -> Option<CompiledListener> {
         let address = address::read(&self.address, problems);
         let tls = self.tls.as_ref().map(|tls| tls.compile(self.address.span, files, problems));
         let acme = self.tls.as_ref().and_then(|tls| tls.acme.as_ref());
-        let acme = acme.map(|acme| acme.compile(self.address.span, shared.ways, files, problems));
+        let acme = acme.map(|acme| acme.compile(self.address.span, shared.allowed, files, problems));
         if let (Some(_), Some(_)) = (&self.tls, &self.redirect) {
             let remedy = "leave `redirect` out here; it is for a listener without `tls`";
             return problems.error(self.address.span, "a listener with `tls` cannot redirect to `https`", remedy);
@@ -278,15 +288,15 @@ impl ListenerSpec {
         let mode = address.as_ref().map(|address| self.mode(address, problems));
         let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;
         let (address, mode) = (address?, mode??);
-        let entry = Entry {
+        let settings = ListenerSettings {
             tls,
             redirect: self.redirect.map(|_| shared.redirect.clone()),
             relays: self.relays(&address, shared.trust, problems)?,
             challenges: shared.challenges.clone(),
         };
         let acme = acme.map_or(Some(None), |acme| acme.map(Arc::new).map(Some))?;
-        let (entry, written, tls) = (Arc::new(entry), self.address.value.clone(), self.tls.clone());
-        Some(Listening { address, mode, written, entry, tls, acme })
+        let (settings, written, tls) = (Arc::new(settings), self.address.value.clone(), self.tls.clone());
+        Some(CompiledListener { address, mode, written, settings, tls, acme })
     }
 
     /// The mode of a Unix socket.

@@ -33,7 +33,7 @@ choice! {
 
 /// The proxies that are believed, and where they name the client.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct TrustedProxies {
     pub networks: Vec<Network>,
     /// The field that they write on every request; `None` if the configuration does not say it.
     pub field: Option<Located<ForwardedFieldSpec>>,
@@ -48,7 +48,7 @@ struct Hop {
     host: Option<String>,
 }
 
-impl Trust {
+impl TrustedProxies {
     /// Whether a proxy at this address is believed.
     pub fn trusts(&self, address: ClientAddress) -> bool {
         self.networks.iter().any(|network| network.contains(address))
@@ -256,7 +256,7 @@ mod tests {
         let read =
             |text| crocodile_pear::unstable::config::spec::Decode::decode(&network(text), &mut Default::default());
         let networks = ["10.0.0.0/8", "2001:db8::/32"].into_iter().filter_map(read).collect();
-        let trust = Trust { networks, field: field.map(|field| Located::new(field, Default::default())) };
+        let trust = TrustedProxies { networks, field: field.map(|field| Located::new(field, Default::default())) };
         let field = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).expect("a value"))
         };

@@ -11,9 +11,9 @@ use tokio::task::AbortHandle;
 pub type Task = BoxFuture<'static, ()>;
 
 /// Work of a gateway. It goes on for as long as a gateway has it, from one to the next where both have the same.
-pub struct Work(Mutex<Stage>);
+pub struct Work(Mutex<TaskStage>);
 
-enum Stage {
+enum TaskStage {
     /// The task begins with the gateway.
     Waits(Task),
     Runs(AbortHandle),
@@ -24,14 +24,14 @@ enum Stage {
 impl Work {
     /// Work that has not begun.
     pub fn new(task: Task) -> Self {
-        Work(Mutex::new(Stage::Waits(task)))
+        Work(Mutex::new(TaskStage::Waits(task)))
     }
 
     fn begin(&self, runtime: Option<&Runtime>) {
         let mut stage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *stage = match (std::mem::replace(&mut *stage, Stage::Never), runtime) {
-            (Stage::Waits(task), Some(runtime)) => Stage::Runs(runtime.spawn(task).abort_handle()),
-            (Stage::Waits(_), None) => Stage::Never,
+        *stage = match (std::mem::replace(&mut *stage, TaskStage::Never), runtime) {
+            (TaskStage::Waits(task), Some(runtime)) => TaskStage::Runs(runtime.spawn(task).abort_handle()),
+            (TaskStage::Waits(_), None) => TaskStage::Never,
             (stage, _) => stage,
         };
     }
@@ -39,7 +39,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let Stage::Runs(running) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        if let TaskStage::Runs(running) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner) {
             running.abort();
         }
     }

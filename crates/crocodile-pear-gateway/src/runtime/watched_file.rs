@@ -17,9 +17,9 @@ use crate::runtime::tasks::Task;
 const PERIOD: Duration = Duration::from_millis(250);
 
 /// The value that was made of the file, always of its last good version.
-pub struct Watched<T>(ArcSwap<T>);
+pub struct WatchedFile<T>(ArcSwap<T>);
 
-impl<T: Send + Sync + 'static> Watched<T> {
+impl<T: Send + Sync + 'static> WatchedFile<T> {
     /// Watches the file at `path`; `first` was made of it already. The task must run for changes to be seen.
     pub fn new(
         written: &Located<String>,
@@ -27,15 +27,15 @@ impl<T: Send + Sync + 'static> Watched<T> {
         first: T,
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + 'static,
     ) -> (Arc<Self>, Task) {
-        let watched = Arc::new(Watched(ArcSwap::from_pointee(first)));
+        let watched = Arc::new(WatchedFile(ArcSwap::from_pointee(first)));
         let (name, kept) = (written.value.clone(), watched.clone());
         // From here on, so that no change is missed between reading and watching.
-        let mut seen = Identity::of(&path);
+        let mut seen = FileIdentity::of(&path);
         let mut read = seen;
         let task = async move {
             loop {
                 tokio::time::sleep(PERIOD).await;
-                let now = Identity::of(&path);
+                let now = FileIdentity::of(&path);
                 let settled = std::mem::replace(&mut seen, now) == now;
                 if settled && now != read {
                     read = now;
@@ -64,11 +64,11 @@ impl<T: Send + Sync + 'static> Watched<T> {
 
 /// The marks that change when a file has been written or replaced. A file that is not there has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity(Option<(u64, u64, u64, i64, i64)>);
+struct FileIdentity(Option<(u64, u64, u64, i64, i64)>);
 
-impl Identity {
+impl FileIdentity {
     fn of(path: &Path) -> Self {
         let known = |data: fs::Metadata| (data.dev(), data.ino(), data.size(), data.mtime(), data.mtime_nsec());
-        Identity(fs::metadata(path).ok().map(known))
+        FileIdentity(fs::metadata(path).ok().map(known))
     }
 }

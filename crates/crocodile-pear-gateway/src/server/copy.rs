@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::reply::Ending;
 
 /// How a tunnel ended.
-pub enum Ended {
+pub enum TunnelEnd {
     /// Both sides have received the end of the stream.
     Closed(Ending),
     /// Broken off; dropping both sides resets them.
@@ -35,24 +35,24 @@ pub enum Stopped {
 
 impl Stopped {
     /// How the tunnel ended, given why copying stopped.
-    pub fn ending(self) -> Ended {
+    pub fn ending(self) -> TunnelEnd {
         let failed = |kind, detail| Ending::Failed(Error::new(kind, detail));
         match self {
-            Stopped::Ended => Ended::Closed(Ending::Whole),
-            Stopped::Client => Ended::Broken(Ending::ClientGone),
-            Stopped::Upstream => Ended::Broken(failed(Kind::Reset, "the upstream broke the tunnel off")),
-            Stopped::Idle => Ended::Closed(failed(Kind::Timeout, "the tunnel was silent for too long")),
+            Stopped::Ended => TunnelEnd::Closed(Ending::Whole),
+            Stopped::Client => TunnelEnd::Broken(Ending::ClientGone),
+            Stopped::Upstream => TunnelEnd::Broken(failed(Kind::Reset, "the upstream broke the tunnel off")),
+            Stopped::Idle => TunnelEnd::Closed(failed(Kind::Timeout, "the tunnel was silent for too long")),
         }
     }
 }
 
 /// Both directions between a client and an upstream.
-pub struct Ways {
-    pub up: Way,
-    pub down: Way,
+pub struct Directions {
+    pub up: Direction,
+    pub down: Direction,
 }
 
-impl Ways {
+impl Directions {
     /// Copies what is available. `flushed`: whether earlier writes to the client have left.
     pub fn poll_copy<C>(
         &mut self,
@@ -94,7 +94,7 @@ enum Side {
 }
 
 /// A direction. It buffers only what the other side cannot take at once.
-pub struct Way {
+pub struct Direction {
     unsent: Bytes,
     state: CopyState,
     pub bytes: u64,
@@ -111,10 +111,10 @@ enum CopyState {
     Refused,
 }
 
-impl Way {
+impl Direction {
     /// A direction that first sends these bytes.
     pub fn new(first: Bytes) -> Self {
-        Way { unsent: first, state: CopyState::Open, bytes: 0 }
+        Direction { unsent: first, state: CopyState::Open, bytes: 0 }
     }
 
     /// Copies what is available; ready when nothing more will be copied.

@@ -22,11 +22,11 @@ use tokio::time::{Instant, sleep, timeout};
 use super::handler::Handler;
 use super::idle::IdleConnections;
 use super::io::Io;
-use super::listen::{Bound, Entry, Listeners, QUEUE};
+use super::listen::{BoundSocket, ListenerSettings, Listeners, QUEUE};
 use super::occupancy::{ConnectionPlace, Occupancy};
 use super::request::Connection;
 use super::settings::Settings;
-use super::shared::Core;
+use super::shared::CoreState;
 use super::shutdown::{Phase, Shutdown};
 use super::tls::{Protocol, Secured};
 use super::unix::SocketFile;
@@ -59,7 +59,7 @@ pub fn serve<H: Handler>(
         for (index, sockets) in by_core.into_iter().enumerate() {
             let phase = shutdown.follow();
             let (occupancy, idle) = (occupancy.clone(), idle.clone());
-            let core = move || Core::new(settings.clone(), make(index), occupancy, (index, idle));
+            let core = move || CoreState::new(settings.clone(), make(index), occupancy, (index, idle));
             let name = format!("core-{index}");
             let thread = thread::Builder::new().name(name.clone()).stack_size(settings.stack);
             let own = name.clone();
@@ -86,18 +86,19 @@ fn runtime() -> io::Result<runtime::Runtime> {
 
 /// Runs one core from start to end.
 async fn run<H: Handler>(
-    sockets: Vec<(Bound, Arc<Entry>)>,
+    sockets: Vec<(BoundSocket, Arc<ListenerSettings>)>,
     mut phase: watch::Receiver<Phase>,
-    make: impl FnOnce() -> Core<H>,
+    make: impl FnOnce() -> CoreState<H>,
 ) -> io::Result<()> {
     let core = Arc::new(make());
     let slots = Arc::new(Semaphore::new(core.settings.max_connections as usize));
     // On one core: the connections that leave may be of any. Those of operators do not leave for calls.
     let makes_room = core.number == 0 && core.settings.descriptors.is_some();
     let making_room = makes_room.then(|| tokio::spawn(make_room(core.clone())));
-    let accepting = sockets.into_iter().map(|(socket, entry)| {
-        let gate = Gate { listener: Listener::new(socket)?, entry, slots: slots.clone(), core: core.clone() };
-        Ok(gate.accept(phase.clone()))
+    let accepting = sockets.into_iter().map(|(socket, settings)| {
+        let listener =
+            CoreListener { socket: AcceptSocket::new(socket)?, settings, slots: slots.clone(), core: core.clone() };
+        Ok(listener.accept(phase.clone()))
     });
     let accepting: Vec<_> = accepting.collect::<io::Result<_>>()?;
     join_all(accepting).await;
@@ -120,7 +121,7 @@ async fn run<H: Handler>(
 }
 
 /// Makes room for calls.
-async fn make_room<H: Handler>(core: Arc<Core<H>>) {
+async fn make_room<H: Handler>(core: Arc<CoreState<H>>) {
     loop {
         descriptors::wanted().await;
         core.handler.connections_closed_for_room(core.idle.make_room());
@@ -128,24 +129,24 @@ async fn make_room<H: Handler>(core: Arc<Core<H>>) {
 }
 
 /// A socket that accepts connections.
-enum Listener {
+enum AcceptSocket {
     Tcp(TcpListener),
     /// With its socket file, while it listens.
     Unix(UnixListener, Option<Arc<SocketFile>>),
 }
 
-impl Listener {
-    fn new(bound: Bound) -> io::Result<Self> {
+impl AcceptSocket {
+    fn new(bound: BoundSocket) -> io::Result<Self> {
         match bound {
-            Bound::Tcp(socket) => TcpListener::from_std(socket).map(Listener::Tcp),
-            Bound::Unix(socket, file) => Ok(Listener::Unix(UnixListener::from_std(socket)?, Some(file))),
+            BoundSocket::Tcp(socket) => TcpListener::from_std(socket).map(AcceptSocket::Tcp),
+            BoundSocket::Unix(socket, file) => Ok(AcceptSocket::Unix(UnixListener::from_std(socket)?, Some(file))),
         }
     }
 
     async fn accept(&self) -> io::Result<(Socket, ClientAddress)> {
         match self {
-            Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| (stream.into(), peer.into())),
-            Listener::Unix(listener, _) => {
+            AcceptSocket::Tcp(listener) => listener.accept().await.map(|(stream, peer)| (stream.into(), peer.into())),
+            AcceptSocket::Unix(listener, _) => {
                 listener.accept().await.map(|(stream, _)| (stream.into(), ClientAddress::Unix))
             }
         }
@@ -156,40 +157,40 @@ impl Listener {
     fn accept_waiting(&self) -> io::Result<(Socket, ClientAddress)> {
         let accepted = net::accept_with(self.as_fd(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
         match self {
-            Listener::Tcp(_) => {
+            AcceptSocket::Tcp(_) => {
                 let stream = TcpStream::from_std(accepted.into())?;
                 let peer = stream.peer_addr()?;
                 Ok((stream.into(), peer.into()))
             }
-            Listener::Unix(..) => Ok((UnixStream::from_std(accepted.into())?.into(), ClientAddress::Unix)),
+            AcceptSocket::Unix(..) => Ok((UnixStream::from_std(accepted.into())?.into(), ClientAddress::Unix)),
         }
     }
 
     /// Shows how many descriptors are open.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(listener, _) => listener.as_fd(),
+            AcceptSocket::Tcp(listener) => listener.as_fd(),
+            AcceptSocket::Unix(listener, _) => listener.as_fd(),
         }
     }
 
     /// Stops listening. The last core to do so removes the file of a Unix socket.
     fn leave(&mut self) {
-        if let Listener::Unix(_, file) = self {
+        if let AcceptSocket::Unix(_, file) = self {
             file.take();
         }
     }
 }
 
 /// A listener's socket at one core.
-struct Gate<H> {
-    listener: Listener,
-    entry: Arc<Entry>,
+struct CoreListener<H> {
+    socket: AcceptSocket,
+    settings: Arc<ListenerSettings>,
     slots: Arc<Semaphore>,
-    core: Arc<Core<H>>,
+    core: Arc<CoreState<H>>,
 }
 
-impl<H: Handler> Gate<H> {
+impl<H: Handler> CoreListener<H> {
     /// Accepts connections until the core drains.
     async fn accept(mut self, mut phase: watch::Receiver<Phase>) {
         let mut warned = None;
@@ -203,7 +204,7 @@ impl<H: Handler> Gate<H> {
                 back_off(&error, &mut warned).await;
             }
         }
-        self.listener.leave();
+        self.socket.leave();
         // Clients in the accept queue are already connected from their point of view, so these are served. New clients may come all the
         // time: no more are taken than can wait.
         for _ in 0..QUEUE {
@@ -211,7 +212,7 @@ impl<H: Handler> Gate<H> {
             if self.room().now_or_never().is_none() {
                 break;
             }
-            match self.listener.accept_waiting() {
+            match self.socket.accept_waiting() {
                 Ok((stream, peer)) => self.begin(slot, stream, peer),
                 // The client left while it waited.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::NotConnected) => {}
@@ -224,7 +225,7 @@ impl<H: Handler> Gate<H> {
     async fn one(&self) -> io::Result<()> {
         let slot = self.slots.clone().acquire_owned().await.map_err(io::Error::other)?;
         self.room().await;
-        let (stream, peer) = self.listener.accept().await?;
+        let (stream, peer) = self.socket.accept().await?;
         self.begin(slot, stream, peer);
         Ok(())
     }
@@ -232,7 +233,7 @@ impl<H: Handler> Gate<H> {
     /// Waits until there is a descriptor for another connection.
     async fn room(&self) {
         let closed = |count| self.core.handler.connections_closed_for_room(count);
-        self.core.idle.room(&self.listener.as_fd(), closed).await;
+        self.core.idle.room(&self.socket.as_fd(), closed).await;
     }
 
     /// Begins to serve a connection, unless its client has too many.
@@ -242,7 +243,7 @@ impl<H: Handler> Gate<H> {
             self.core.handler.connections_closed_for_room(1);
         }
         let idle = self.core.idle.begin(self.core.number);
-        let relayed = self.entry.relayed(peer);
+        let relayed = self.settings.relayed(peer);
         let place = match relayed {
             // The limit counts the client behind the proxy, not the proxy.
             true => None,
@@ -251,7 +252,7 @@ impl<H: Handler> Gate<H> {
                 None => return refuse(stream),
             },
         };
-        let (core, entry) = (self.core.clone(), self.entry.clone());
+        let (core, listener) = (self.core.clone(), self.settings.clone());
         let leaving = core.settings.evicts.map(|_| idle.leaving());
         let serving = async move {
             let (mut stream, mut peer, mut place) = (stream, peer, place);
@@ -261,30 +262,30 @@ impl<H: Handler> Gate<H> {
                     None => return refuse(stream),
                 }
             }
-            let opened = match entry.tls {
+            let opened = match listener.tls {
                 None => Some(HandshakedConnection::clear(stream)),
                 Some(_) => {
                     let first = Box::pin(idle.until_told(is_plain(&stream, core.settings.header))).await;
                     match first {
                         None => return,
                         Some(true) => {
-                            if let Some(tls) = &entry.tls {
+                            if let Some(tls) = &listener.tls {
                                 tls.count_plain();
                             }
-                            let connection = Arc::new(Connection::new(peer, entry));
+                            let connection = Arc::new(Connection::new(peer, listener));
                             let refusing = http1::refuse_plain(Io::clear(stream), connection, core, &idle);
                             return Box::pin(refusing).await;
                         }
                         // Boxed: the handshake is short, and its size would be added to the connection's future.
                         Some(false) => {
-                            let shaking = handshake(stream, &entry, core.settings.header);
+                            let shaking = handshake(stream, &listener, core.settings.header);
                             Box::pin(idle.until_told(shaking)).await.flatten()
                         }
                     }
                 }
             };
             let Some(HandshakedConnection { io, protocol, secured }) = opened else { return };
-            let connection = Arc::new(Connection { secured, ..Connection::new(peer, entry) });
+            let connection = Arc::new(Connection { secured, ..Connection::new(peer, listener) });
             let _open = CountedConnection::new(&core);
             match protocol {
                 Protocol::Http1 => http1::serve(io, connection, core.clone(), &idle).await,
@@ -304,10 +305,10 @@ impl<H: Handler> Gate<H> {
 }
 
 /// Counts a connection as open until it is dropped.
-struct CountedConnection<H: Handler>(Arc<Core<H>>);
+struct CountedConnection<H: Handler>(Arc<CoreState<H>>);
 
 impl<H: Handler> CountedConnection<H> {
-    fn new(core: &Arc<Core<H>>) -> Self {
+    fn new(core: &Arc<CoreState<H>>) -> Self {
         core.handler.connection_opened();
         CountedConnection(core.clone())
     }
@@ -328,7 +329,7 @@ fn refuse(stream: Socket) {
 async fn relayed_client<H: Handler>(
     stream: &mut Socket,
     proxy: ClientAddress,
-    core: &Core<H>,
+    core: &CoreState<H>,
 ) -> Option<(ClientAddress, Option<ConnectionPlace>)> {
     let client = match timeout(core.settings.header, relay::read(stream)).await {
         Ok(Ok(client)) => client.unwrap_or(proxy),
@@ -364,8 +365,8 @@ async fn is_plain(stream: &Socket, limit: Duration) -> bool {
 }
 
 /// Does the TLS handshake, within `limit`.
-async fn handshake(stream: Socket, entry: &Entry, limit: Duration) -> Option<HandshakedConnection> {
-    let (stream, protocol, secured) = entry.tls.as_ref()?.accept(stream, limit, &entry.challenges).await?;
+async fn handshake(stream: Socket, listener: &ListenerSettings, limit: Duration) -> Option<HandshakedConnection> {
+    let (stream, protocol, secured) = listener.tls.as_ref()?.accept(stream, limit, &listener.challenges).await?;
     Some(HandshakedConnection { io: Io::tls(stream), protocol, secured: Some(Box::new(secured)) })
 }
 

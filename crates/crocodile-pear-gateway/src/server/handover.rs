@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::doors::Doors;
-use self::post::{End, pair};
+use self::post::{SocketEnd, pair};
 use super::shutdown::{Phase, Shutdown};
 use super::unix::SocketFile;
 use crate::runtime::service_manager::notify;
@@ -42,7 +42,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Handover {
     given: Mutex<Doors>,
     own: Mutex<Doors>,
-    predecessor: Mutex<Option<End>>,
+    predecessor: Mutex<Option<SocketEnd>>,
     /// Found at the start: later its file may be another one.
     program: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ impl Handover {
         if env::var_os(VARIABLE).is_none() {
             return Ok(Arc::new(Handover { program, ..Handover::default() }));
         }
-        let predecessor = End::of(io::stdin())?;
+        let predecessor = SocketEnd::of(io::stdin())?;
         predecessor.verify()?;
         predecessor.limit(LIMIT)?;
         let given = Doors::receive(&predecessor)?;
@@ -158,7 +158,7 @@ impl Handover {
         }
     }
 
-    fn introduce(&self, successor: &End, clients: &Shutdown) -> io::Result<()> {
+    fn introduce(&self, successor: &SocketEnd, clients: &Shutdown) -> io::Result<()> {
         lock(&self.own).send(successor)?;
         successor.expect(READY)?;
         if clients.leaves() {

@@ -29,17 +29,17 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout};
 
 use self::client::{Client, poll_client};
-use self::head::Asked;
-use self::send::{Sending, Sent};
+use self::head::ResponseConstraints;
+use self::send::{ResponseSender, Sent};
 use self::upload::Upload;
-use self::wire::Wire;
+use self::wire::BufferedIo;
 use super::handler::Handler;
 use super::http2;
-use super::idle::Idle;
+use super::idle::IdleGuard;
 use super::io::Io;
 use super::reply::Reply;
 use super::request::{ClientRequest, Connection};
-use super::shared::Core;
+use super::shared::CoreState;
 
 /// How long the server reads and drops what a client still sends after the last answer. If it closed at once, the
 /// kernel would reset the connection and the client could lose the answer.
@@ -60,10 +60,10 @@ const UNFINISHED: Refusal =
 const ARRIVING: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends.
-pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
-    let mut wire = Wire::new(io);
+pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<CoreState<H>>, idle: &IdleGuard) {
+    let mut wire = BufferedIo::new(io);
     let mut drain = pin!(core.drain.notified());
-    let mut stage = Stage::Fresh(Instant::now());
+    let mut stage = ConnectionStage::Fresh(Instant::now());
     // Only registers this task, once. The flag `draining` says whether the core drains.
     poll_fn(|cx| {
         let _ = drain.as_mut().poll(cx);
@@ -77,17 +77,17 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         let next = poll_fn(|cx| poll_request(&mut wire, &mut stage, (&core, idle), cx)).await;
         idle.end();
         let OpenedConnection { request, asked, mut upload } = match next {
-            Next::Request(mut head) => {
+            NextRequest::Request(mut head) => {
                 head.trailers |= core.settings.trailers && head.version == Version::HTTP_11;
                 open(&mut wire, head, &connection)
             }
-            Next::Refused(refusal) => OpenedConnection {
+            NextRequest::Refused(refusal) => OpenedConnection {
                 request: Err(Box::new((refusal, origin(&wire.held)))),
-                asked: Asked::unread(),
+                asked: ResponseConstraints::unread(),
                 upload: None,
             },
-            Next::Nothing => break Leaving::Closed { more: false },
-            Next::Preface => break Leaving::Http2,
+            NextRequest::Nothing => break ConnectionEnd::Closed { more: false },
+            NextRequest::Preface => break ConnectionEnd::Http2,
         };
         let handled = match request {
             Ok(request) => {
@@ -100,10 +100,12 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         let (reply, asked) = match handled {
             Handled::Reply(reply) => (final_answer(reply, upload.as_ref(), &connection, &core), asked),
             // The client may still be sending: the answer tells it that the connection closes.
-            Handled::Refused(refused) => (core.handler.refuse(refused.0, refused.1, &connection), Asked::unread()),
+            Handled::Refused(refused) => {
+                (core.handler.refuse(refused.0, refused.1, &connection), ResponseConstraints::unread())
+            }
             Handled::Gone => return,
         };
-        let sent = match Sending::new(reply, &asked, &mut wire, upload.as_mut(), &core) {
+        let sent = match ResponseSender::new(reply, &asked, &mut wire, upload.as_mut(), &core) {
             Ok(mut sending) => poll_fn(|cx| sending.poll(&mut wire, &mut upload, &core, cx)).await,
             // Boxed: tunnels are rare, and their size would be added to every connection's future.
             Err(Some(switching)) => Box::pin(switching.run(&mut wire)).await,
@@ -113,23 +115,23 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         match sent {
             Sent::Broken => return,
             Sent::Whole(since) if !unread => {
-                stage = Stage::Idle(since);
+                stage = ConnectionStage::Idle(since);
                 idle.rest(since);
             }
-            Sent::Whole(_) => break Leaving::Closed { more: true },
-            Sent::Last => break Leaving::Closed { more: unread || !wire.held.is_empty() },
-            Sent::Switched => break Leaving::Closed { more: false },
+            Sent::Whole(_) => break ConnectionEnd::Closed { more: true },
+            Sent::Last => break ConnectionEnd::Closed { more: unread || !wire.held.is_empty() },
+            Sent::Switched => break ConnectionEnd::Closed { more: false },
         }
     };
     match leaving {
-        Leaving::Closed { more } => close(wire, more).await,
+        ConnectionEnd::Closed { more } => close(wire, more).await,
         // Boxed: HTTP/2 without TLS is rare, and its size would be added to every connection's future.
-        Leaving::Http2 => Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone(), idle)).await,
+        ConnectionEnd::Http2 => Box::pin(http2::serve(wire.io, wire.held.into(), connection, core.clone(), idle)).await,
     }
 }
 
 /// The end of HTTP/1.1 on a connection.
-enum Leaving {
+enum ConnectionEnd {
     /// The connection is closed; the client may have sent more.
     Closed { more: bool },
     /// The client speaks HTTP/2.
@@ -137,15 +139,15 @@ enum Leaving {
 }
 
 /// Answers a client that speaks HTTP without TLS where TLS is spoken, in words that a person can read.
-pub async fn refuse_plain<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
-    let (mut wire, mut stage) = (Wire::new(io), Stage::Fresh(Instant::now()));
+pub async fn refuse_plain<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<CoreState<H>>, idle: &IdleGuard) {
+    let (mut wire, mut stage) = (BufferedIo::new(io), ConnectionStage::Fresh(Instant::now()));
     let origin = match poll_fn(|cx| poll_request(&mut wire, &mut stage, (&core, idle), cx)).await {
-        Next::Request(head) => head.headers.map().get(ORIGIN).cloned(),
-        Next::Refused(_) | Next::Preface => None,
-        Next::Nothing => return close(wire, false).await,
+        NextRequest::Request(head) => head.headers.map().get(ORIGIN).cloned(),
+        NextRequest::Refused(_) | NextRequest::Preface => None,
+        NextRequest::Nothing => return close(wire, false).await,
     };
     let reply = core.handler.refuse(PLAIN, origin, &connection);
-    if let Ok(mut sending) = Sending::new(reply, &Asked::unread(), &mut wire, None, &core) {
+    if let Ok(mut sending) = ResponseSender::new(reply, &ResponseConstraints::unread(), &mut wire, None, &core) {
         poll_fn(|cx| sending.poll(&mut wire, &mut None, &core, cx)).await;
     }
     close(wire, true).await;
@@ -165,7 +167,7 @@ fn origin(held: &[u8]) -> Option<HeaderValue> {
 
 /// The event that a connection waits for between two answers, and since when.
 #[derive(Clone, Copy)]
-enum Stage {
+enum ConnectionStage {
     /// Just accepted; nothing has arrived.
     Fresh(Instant),
     /// Part of the first head has arrived.
@@ -176,7 +178,7 @@ enum Stage {
     LaterHead(Instant),
 }
 
-enum Next {
+enum NextRequest {
     Request(Box<RequestHead>),
     Refused(Refusal),
     /// The client left or was silent for too long, or the gateway stops.
@@ -188,11 +190,11 @@ enum Next {
 /// Waits for the next head. Uses no buffer until a part of it arrives.
 #[inline(always)]
 fn poll_request<H: Handler>(
-    wire: &mut Wire,
-    stage: &mut Stage,
-    (core, idle): (&Core<H>, &Idle),
+    wire: &mut BufferedIo,
+    stage: &mut ConnectionStage,
+    (core, idle): (&CoreState<H>, &IdleGuard),
     cx: &mut Context<'_>,
-) -> Poll<Next> {
+) -> Poll<NextRequest> {
     let bounds = core.bounds();
     loop {
         // Bytes that were read after the last request, or part of a head.
@@ -200,7 +202,7 @@ fn poll_request<H: Handler>(
             match parse(&wire.held, wire.searched, bounds) {
                 Ok(Some((head, length))) => {
                     wire.used(length);
-                    return Poll::Ready(Next::Request(head));
+                    return Poll::Ready(NextRequest::Request(head));
                 }
                 Ok(None) => wire.searched = wire.held.len(),
                 Err(refusal) => match other(refusal, wire, *stage) {
@@ -209,13 +211,13 @@ fn poll_request<H: Handler>(
                 },
             }
             *stage = match *stage {
-                Stage::Fresh(since) => Stage::Head(since),
-                Stage::Idle(_) => Stage::LaterHead(Instant::now()),
+                ConnectionStage::Fresh(since) => ConnectionStage::Head(since),
+                ConnectionStage::Idle(_) => ConnectionStage::LaterHead(Instant::now()),
                 stage => stage,
             };
         }
         if wire.ended.is_some() {
-            return Poll::Ready(Next::Nothing);
+            return Poll::Ready(NextRequest::Nothing);
         }
         let read = match wire.held.is_empty() {
             true => poll_head(wire, bounds, cx),
@@ -223,10 +225,10 @@ fn poll_request<H: Handler>(
         };
         match read {
             // If the head was refused, check whether it is the start of HTTP/2.
-            Poll::Ready(Ok(None | Some(Next::Refused(_)))) => {}
+            Poll::Ready(Ok(None | Some(NextRequest::Refused(_)))) => {}
             Poll::Ready(Ok(Some(next))) => return Poll::Ready(next),
-            Poll::Ready(Err(_)) => return Poll::Ready(Next::Nothing),
-            Poll::Pending if idle.must_leave() => return Poll::Ready(Next::Nothing),
+            Poll::Ready(Err(_)) => return Poll::Ready(NextRequest::Nothing),
+            Poll::Pending if idle.must_leave() => return Poll::Ready(NextRequest::Nothing),
             Poll::Pending => return poll_late(wire, *stage, core, cx),
         }
     }
@@ -234,13 +236,13 @@ fn poll_request<H: Handler>(
 
 /// The next step when the bytes are not an HTTP/1.1 request: the first bytes of a connection may start HTTP/2. `None`
 /// while that is not clear yet.
-fn other(refusal: Refusal, wire: &Wire, stage: Stage) -> Option<Next> {
-    let first = matches!(stage, Stage::Fresh(_) | Stage::Head(_));
+fn other(refusal: Refusal, wire: &BufferedIo, stage: ConnectionStage) -> Option<NextRequest> {
+    let first = matches!(stage, ConnectionStage::Fresh(_) | ConnectionStage::Head(_));
     let common = wire.held.len().min(http2::PREFACE.len());
     if !first || wire.held[..common] != http2::PREFACE[..common] {
-        return Some(if first && foreign(&wire.held) { Next::Nothing } else { Next::Refused(refusal) });
+        return Some(if first && foreign(&wire.held) { NextRequest::Nothing } else { NextRequest::Refused(refusal) });
     }
-    (common == http2::PREFACE.len()).then_some(Next::Preface)
+    (common == http2::PREFACE.len()).then_some(NextRequest::Preface)
 }
 
 /// Whether the first line has three words but no version of HTTP. Its sender would not understand an answer.
@@ -253,8 +255,8 @@ fn foreign(held: &[u8]) -> bool {
 }
 
 /// The common case: the head arrives whole and is parsed in the read buffer.
-fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::Result<Option<Next>>> {
-    let Wire { io, held, .. } = wire;
+fn poll_head(wire: &mut BufferedIo, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::Result<Option<NextRequest>>> {
+    let BufferedIo { io, held, .. } = wire;
     let read = ready!(io.poll_read(cx, |bytes| {
         if bytes.is_empty() {
             return None;
@@ -262,7 +264,7 @@ fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::
         Some(match parse(bytes, 0, bounds) {
             Ok(Some((head, length))) => {
                 held.extend_from_slice(&bytes[length..]);
-                Some(Next::Request(head))
+                Some(NextRequest::Request(head))
             }
             Ok(None) => {
                 held.extend_from_slice(bytes);
@@ -270,7 +272,7 @@ fn poll_head(wire: &mut Wire, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::
             }
             Err(refusal) => {
                 held.extend_from_slice(bytes);
-                Some(Next::Refused(refusal))
+                Some(NextRequest::Refused(refusal))
             }
         })
     }))?;
@@ -289,35 +291,42 @@ fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(Box<Re
 }
 
 /// Checks whether the wait has been too long, after no bytes have arrived.
-fn poll_late<H: Handler>(wire: &mut Wire, stage: Stage, core: &Core<H>, cx: &mut Context<'_>) -> Poll<Next> {
+fn poll_late<H: Handler>(
+    wire: &mut BufferedIo,
+    stage: ConnectionStage,
+    core: &CoreState<H>,
+    cx: &mut Context<'_>,
+) -> Poll<NextRequest> {
     let (due, late) = match stage {
         // If part of a head has arrived, the timeout is answered.
-        Stage::Head(since) | Stage::LaterHead(since) => (since + core.settings.header, Next::Refused(LATE_HEAD)),
-        // The first request of a client that has just connected is on its way.
-        Stage::Fresh(since) if core.draining.load(Relaxed) => {
-            (since + core.settings.header.min(ARRIVING), Next::Nothing)
+        ConnectionStage::Head(since) | ConnectionStage::LaterHead(since) => {
+            (since + core.settings.header, NextRequest::Refused(LATE_HEAD))
         }
-        _ if core.draining.load(Relaxed) => return Poll::Ready(Next::Nothing),
-        Stage::Fresh(since) => (since + core.settings.header, Next::Nothing),
-        Stage::Idle(since) => (since + core.settings.keep_alive, Next::Nothing),
+        // The first request of a client that has just connected is on its way.
+        ConnectionStage::Fresh(since) if core.draining.load(Relaxed) => {
+            (since + core.settings.header.min(ARRIVING), NextRequest::Nothing)
+        }
+        _ if core.draining.load(Relaxed) => return Poll::Ready(NextRequest::Nothing),
+        ConnectionStage::Fresh(since) => (since + core.settings.header, NextRequest::Nothing),
+        ConnectionStage::Idle(since) => (since + core.settings.keep_alive, NextRequest::Nothing),
     };
     wire.alarm.poll(due, cx).map(|()| late)
 }
 
 /// The reason for a refusal, and the origin of the page that may read it. Boxed: refusals are rare, and the size would be added to every
 /// connection's future.
-type Refused = Box<(Refusal, Option<HeaderValue>)>;
+type RefusedRequest = Box<(Refusal, Option<HeaderValue>)>;
 
 /// A request that is ready for the handler.
 struct OpenedConnection {
-    request: Result<ClientRequest, Refused>,
-    asked: Asked,
+    request: Result<ClientRequest, RefusedRequest>,
+    asked: ResponseConstraints,
     /// The part of its body that is still to come.
     upload: Option<Upload>,
 }
 
-fn open(wire: &mut Wire, head: Box<RequestHead>, connection: &Arc<Connection>) -> OpenedConnection {
-    let asked = Asked::of(&head);
+fn open(wire: &mut BufferedIo, head: Box<RequestHead>, connection: &Arc<Connection>) -> OpenedConnection {
+    let asked = ResponseConstraints::of(&head);
     let (body, upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
         Err(refusal) => {
@@ -337,7 +346,7 @@ fn open(wire: &mut Wire, head: Box<RequestHead>, connection: &Arc<Connection>) -
 /// The result of handling a request.
 enum Handled {
     Reply(Reply),
-    Refused(Refused),
+    Refused(RefusedRequest),
     /// The client left.
     Gone,
 }
@@ -345,10 +354,10 @@ enum Handled {
 /// Waits for the handler, and watches the client meanwhile.
 fn poll_handler<H: Handler>(
     mut handling: Pin<&mut impl Future<Output = Reply>>,
-    wire: &mut Wire,
+    wire: &mut BufferedIo,
     upload: &mut Option<Upload>,
     connection: &Connection,
-    core: &Core<H>,
+    core: &CoreState<H>,
     cx: &mut Context<'_>,
 ) -> Poll<Handled> {
     loop {
@@ -374,7 +383,7 @@ fn final_answer<H: Handler>(
     reply: Reply,
     upload: Option<&Upload>,
     connection: &Arc<Connection>,
-    core: &Core<H>,
+    core: &CoreState<H>,
 ) -> Reply {
     let interim = reply.response.status().is_informational();
     match matches!(reply.response.body(), Body::Tunnel(_)) {
@@ -387,7 +396,7 @@ fn final_answer<H: Handler>(
 }
 
 /// The body of a request: in memory if it came with the head, otherwise read on demand.
-fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload>), Refusal> {
+fn take_body(wire: &mut BufferedIo, head: &RequestHead) -> Result<(Body, Option<Upload>), Refusal> {
     if head.framing == Framing::Empty {
         return Ok((Body::empty(), None));
     }
@@ -412,7 +421,7 @@ fn take_body(wire: &mut Wire, head: &RequestHead) -> Result<(Body, Option<Upload
 }
 
 /// Sends the waiting interim answers.
-fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>) -> io::Result<()> {
+fn flush_interim(wire: &mut BufferedIo, connection: &Connection, cx: &mut Context<'_>) -> io::Result<()> {
     let bytes = connection.take_interim();
     // While the client does not read, interim answers are dropped: no client depends on them.
     match wire.unsent() == 0 {
@@ -421,7 +430,7 @@ fn flush_interim(wire: &mut Wire, connection: &Connection, cx: &mut Context<'_>)
     }
 }
 
-async fn close(mut wire: Wire, more: bool) {
+async fn close(mut wire: BufferedIo, more: bool) {
     wire.io.close();
     // A failure does not matter: either the client is gone or it does not read.
     let _ = timeout(LINGER, wire.io.shutdown()).await;
@@ -430,7 +439,7 @@ async fn close(mut wire: Wire, more: bool) {
     }
 }
 
-fn poll_discard(wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_discard(wire: &mut BufferedIo, cx: &mut Context<'_>) -> Poll<()> {
     while let Ok(1..) = ready!(wire.io.poll_read(cx, |bytes| bytes.len())) {}
     Poll::Ready(())
 }
@@ -447,7 +456,7 @@ mod tests {
     /// Together with the socket's registration and a timer, this stays within 4 KiB.
     #[test]
     fn a_connection_at_rest_is_small() {
-        type Given<'a> = (Io, Arc<Connection>, Arc<Core<live::Core>>, &'a Idle);
+        type Given<'a> = (Io, Arc<Connection>, Arc<CoreState<live::Core>>, &'a IdleGuard);
         let serving = size(|(io, connection, core, idle): Given<'_>| serve(io, connection, core, idle));
         assert!(serving <= 2576, "{serving} bytes");
     }

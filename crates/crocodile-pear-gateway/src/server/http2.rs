@@ -29,17 +29,17 @@ use h2::{Ping, PingPong, Reason, RecvStream};
 use http::{Request, Version};
 use tokio::time::{Instant, timeout};
 
-use self::done::{Done, Leaving};
+use self::done::{StreamOutcome, UnsentAnswer};
 pub use self::frames::PREFACE;
-use self::turn::{Part, Turn};
+use self::turn::{Turn, TurnPart};
 use self::wire::SharedWire;
 use super::handler::Handler;
-use super::idle::Idle;
+use super::idle::IdleGuard;
 use super::io::Io;
 use super::reply::Ending;
 use super::request::Connection;
 use super::settings::Settings;
-use super::shared::Core;
+use super::shared::CoreState;
 
 /// Concurrent requests per connection; further ones wait at the client.
 const MOST_STREAMS: u32 = 128;
@@ -68,7 +68,13 @@ const IN_VAIN: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 16;
 
 /// Serves a connection until it ends. The bytes in `early` have been read already.
-pub async fn serve<H: Handler>(io: Io, early: Bytes, mut connection: Arc<Connection>, core: Arc<Core<H>>, idle: &Idle) {
+pub async fn serve<H: Handler>(
+    io: Io,
+    early: Bytes,
+    mut connection: Arc<Connection>,
+    core: Arc<CoreState<H>>,
+    idle: &IdleGuard,
+) {
     // No request shares the connection yet, so it can still be changed.
     if let Some(own) = Arc::get_mut(&mut connection) {
         own.version = Version::HTTP_2;
@@ -155,7 +161,7 @@ enum Due {
 struct Session {
     h2: server::Connection<SharedWire, Bytes>,
     wire: SharedWire,
-    leaving: Vec<Leaving>,
+    leaving: Vec<UnsentAnswer>,
     pings: Option<PingPong>,
     /// When the last PING was sent.
     asked: Option<Instant>,
@@ -174,7 +180,7 @@ struct Session {
 impl Session {
     fn new(mut h2: server::Connection<SharedWire, Bytes>, wire: SharedWire) -> Self {
         let (rests, pings, turn) = (Instant::now(), h2.ping_pong(), Turn::new());
-        let wakers = [turn.waker(Part::Streams), turn.waker(Part::Frames)];
+        let wakers = [turn.waker(TurnPart::Streams), turn.waker(TurnPart::Frames)];
         let (asked, ending, calmed) = (None, None, None);
         Session {
             h2,
@@ -192,11 +198,11 @@ impl Session {
     }
 
     /// A turn: accepts requests, polls each stream, and sends everything they produce in one write.
-    fn poll<H: Handler, F: Future<Output = Done>>(
+    fn poll<H: Handler, F: Future<Output = StreamOutcome>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,
         open: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
-        (core, idle): (&Core<H>, &Idle),
+        (core, idle): (&CoreState<H>, &IdleGuard),
         cx: &mut Context<'_>,
     ) -> Poll<Over> {
         let now = Instant::now();
@@ -225,11 +231,11 @@ impl Session {
     }
 
     /// Repeats while there is work: passes the output of streams to `h2`, and the input from `h2` to streams.
-    fn rounds<H: Handler, F: Future<Output = Done>>(
+    fn rounds<H: Handler, F: Future<Output = StreamOutcome>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,
         open: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
-        core: &Core<H>,
+        core: &CoreState<H>,
         now: Instant,
     ) -> Option<Over> {
         let wakers = self.wakers.clone();
@@ -239,7 +245,7 @@ impl Session {
             if !first && !self.turn.woken() {
                 break;
             }
-            if self.turn.take(Part::Streams) || first {
+            if self.turn.take(TurnPart::Streams) || first {
                 while let Poll::Ready(Some(done)) = streams.poll_next_unpin(&mut of_streams) {
                     self.finish(done, now);
                 }
@@ -248,7 +254,7 @@ impl Session {
             if !first && self.turn.is_long() {
                 break;
             }
-            if !self.turn.take(Part::Frames) && !first {
+            if !self.turn.take(TurnPart::Frames) && !first {
                 continue;
             }
             let over = self.poll_frames(streams, &open, core, now, &mut of_frames);
@@ -260,11 +266,11 @@ impl Session {
     }
 
     /// Accepts requests, and sends what `h2` has.
-    fn poll_frames<H: Handler, F: Future<Output = Done>>(
+    fn poll_frames<H: Handler, F: Future<Output = StreamOutcome>>(
         &mut self,
         streams: &mut FuturesUnordered<F>,
         open: &impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F,
-        core: &Core<H>,
+        core: &CoreState<H>,
         now: Instant,
         cx: &mut Context<'_>,
     ) -> Option<Over> {
@@ -273,7 +279,7 @@ impl Session {
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     streams.push(open(request, respond));
                     // A new future is not woken when it is added.
-                    self.turn.wake(Part::Streams);
+                    self.turn.wake(TurnPart::Streams);
                 }
                 Poll::Ready(Some(Err(error))) => {
                     break Some(if error.is_io() { Over::Broken } else { Over::Clean });
@@ -290,7 +296,7 @@ impl Session {
             self.calmed = Some(now);
             tracing::debug!("closing an HTTP/2 connection with ENHANCE_YOUR_CALM");
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            self.turn.wake(Part::Frames);
+            self.turn.wake(TurnPart::Frames);
         }
         ended
     }
@@ -313,17 +319,17 @@ impl Session {
     }
 
     /// Handles the end of a stream's work.
-    fn finish(&mut self, done: Done, now: Instant) {
+    fn finish(&mut self, done: StreamOutcome, now: Instant) {
         match done {
-            Done::Over => {}
-            Done::GivenUp(began) if now.saturating_duration_since(began) < IN_VAIN => {
+            StreamOutcome::Over => {}
+            StreamOutcome::GivenUp(began) if now.saturating_duration_since(began) < IN_VAIN => {
                 self.wire.lock().budget.given_up();
             }
-            Done::GivenUp(_) => {}
-            Done::Leaving(leaving) => {
+            StreamOutcome::GivenUp(_) => {}
+            StreamOutcome::Leaving(leaving) => {
                 self.leaving.push(leaving);
                 // All of it may have left already: then no frame follows that would end it.
-                self.turn.wake(Part::Frames);
+                self.turn.wake(TurnPart::Frames);
             }
         }
     }

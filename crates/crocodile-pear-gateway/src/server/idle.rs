@@ -55,7 +55,7 @@ struct IdleMark {
 const BUSY: u64 = u64::MAX;
 
 /// The place of a connection among them, until it is dropped. Without a request, it counts as idle after a moment.
-pub struct Idle {
+pub struct IdleGuard {
     all: Arc<IdleConnections>,
     shard: usize,
     mark: Arc<IdleMark>,
@@ -72,7 +72,7 @@ impl IdleConnections {
     }
 
     /// A connection of this core that begins now.
-    pub fn begin(self: &Arc<Self>, core: usize) -> Idle {
+    pub fn begin(self: &Arc<Self>, core: usize) -> IdleGuard {
         let shard = core % self.shards.len();
         self.open.fetch_add(1, Relaxed);
         let mut marks = self.lock(shard);
@@ -84,7 +84,7 @@ impl IdleConnections {
         });
         marks.push(mark.clone());
         drop(marks);
-        Idle { all: self.clone(), shard, mark }
+        IdleGuard { all: self.clone(), shard, mark }
     }
 
     /// Waits until there is a descriptor for another connection. `listener` shows how many are left; `closed` learns how
@@ -162,7 +162,7 @@ impl IdleConnections {
     }
 }
 
-impl Idle {
+impl IdleGuard {
     /// Has this task woken when it has to leave.
     pub fn register(&self, cx: &Context<'_>) {
         self.mark.waker.register(cx.waker());
@@ -174,8 +174,8 @@ impl Idle {
     }
 
     /// Ends what serves the connection when it has to leave.
-    pub fn leaving(&self) -> Leaving {
-        Leaving(self.mark.clone())
+    pub fn leaving(&self) -> Eviction {
+        Eviction(self.mark.clone())
     }
 
     /// Marks the connection as busy: it serves a request and need not make room.
@@ -202,9 +202,9 @@ impl IdleMark {
 }
 
 /// The end of a connection that has to leave, even while a request is served.
-pub struct Leaving(Arc<IdleMark>);
+pub struct Eviction(Arc<IdleMark>);
 
-impl Leaving {
+impl Eviction {
     /// Serves the connection until it has to leave.
     pub async fn until_told(self, serving: impl Future<Output = ()>) {
         until_told(&self.0, serving).await;
@@ -220,7 +220,7 @@ async fn until_told<T>(mark: &IdleMark, work: impl Future<Output = T>) -> Option
     .await
 }
 
-impl Drop for Idle {
+impl Drop for IdleGuard {
     fn drop(&mut self) {
         let mut marks = self.all.lock(self.shard);
         let place = self.mark.place.load(Relaxed);
@@ -250,7 +250,7 @@ mod tests {
         open[1].end();
         open[1].rest(Instant::now());
         assert_eq!(all.make_room(), 1);
-        let told = |open: &[Idle]| open.iter().map(Idle::must_leave).collect::<Vec<_>>();
+        let told = |open: &[IdleGuard]| open.iter().map(IdleGuard::must_leave).collect::<Vec<_>>();
         assert_eq!(told(&open).iter().position(|told| *told), Some(2));
         // Those that leave are forgotten, and the others keep their places.
         open.remove(2);
@@ -276,7 +276,7 @@ mod tests {
         open[0].end();
         open[0].rest(Instant::now());
         open[1].end();
-        let told = |open: &[Idle]| open.iter().map(Idle::must_leave).collect::<Vec<_>>();
+        let told = |open: &[IdleGuard]| open.iter().map(IdleGuard::must_leave).collect::<Vec<_>>();
         assert!(all.evict(3));
         assert_eq!(told(&open), [false, false, true]);
         assert!(all.evict(3));

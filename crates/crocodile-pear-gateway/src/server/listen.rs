@@ -30,7 +30,7 @@ const PROBE: Duration = Duration::from_secs(60);
 
 /// The settings that the connections of one listener share.
 #[derive(Debug, Default)]
-pub struct Entry {
+pub struct ListenerSettings {
     /// The TLS settings; `None` without TLS.
     pub tls: Option<Tls>,
     /// The redirect that answers every request, if set.
@@ -41,7 +41,7 @@ pub struct Entry {
     pub challenges: Arc<Challenges>,
 }
 
-impl Entry {
+impl ListenerSettings {
     /// Whether connections from this address begin with the PROXY protocol.
     pub(super) fn relayed(&self, address: ClientAddress) -> bool {
         self.relays.iter().any(|network| network.contains(address))
@@ -96,13 +96,13 @@ pub struct Listeners {
 #[derive(Debug)]
 pub(super) struct Listener {
     address: Address,
-    pub(super) entry: Arc<Entry>,
-    pub(super) sockets: Vec<Bound>,
+    pub(super) settings: Arc<ListenerSettings>,
+    pub(super) sockets: Vec<BoundSocket>,
 }
 
 /// The listening socket of one core.
 #[derive(Debug)]
-pub(super) enum Bound {
+pub(super) enum BoundSocket {
     Tcp(TcpListener),
     /// With its file, which all cores share.
     Unix(UnixListener, Arc<SocketFile>),
@@ -135,7 +135,7 @@ impl Listeners {
     ///
     /// # Errors
     /// The errors of binding, as above.
-    pub fn add(&mut self, address: &Address, mode: Mode, entry: Arc<Entry>) -> Result<Address, Unbound> {
+    pub fn add(&mut self, address: &Address, mode: Mode, settings: Arc<ListenerSettings>) -> Result<Address, Unbound> {
         let name = format!("{} {address}", self.role);
         let given = self.handover.take(&name);
         let bound = match address {
@@ -145,22 +145,22 @@ impl Listeners {
         };
         let kept = bound.and_then(|(address, sockets)| self.keep(name, &sockets).map(|()| (address, sockets)));
         let (address, sockets) = kept.map_err(|cause| Unbound { address: address.clone(), cause })?;
-        self.listeners.push(Listener { address: address.clone(), entry, sockets });
+        self.listeners.push(Listener { address: address.clone(), settings, sockets });
         Ok(address)
     }
 
     /// Keeps copies for a successor: of Unix sockets one, since all cores have the same.
-    fn keep(&self, name: String, sockets: &[Bound]) -> io::Result<()> {
+    fn keep(&self, name: String, sockets: &[BoundSocket]) -> io::Result<()> {
         let mut copies = Vec::new();
         let mut known = None;
         for socket in sockets {
             match socket {
-                Bound::Tcp(socket) => copies.push(socket.try_clone()?.into()),
-                Bound::Unix(socket, file) if known.is_none() => {
+                BoundSocket::Tcp(socket) => copies.push(socket.try_clone()?.into()),
+                BoundSocket::Unix(socket, file) if known.is_none() => {
                     copies.push(socket.try_clone()?.into());
                     known = Some(file);
                 }
-                Bound::Unix(..) => {}
+                BoundSocket::Unix(..) => {}
             }
         }
         self.handover.keep(name, copies, known);
@@ -169,16 +169,16 @@ impl Listeners {
 
     /// Clients wait at each socket, so all are taken. More cores than the predecessor had share them: new ones would get
     /// clients at once, and lose them if this process does not take over.
-    fn given_network(&self, given: Vec<OwnedFd>) -> io::Result<(Address, Vec<Bound>)> {
+    fn given_network(&self, given: Vec<OwnedFd>) -> io::Result<(Address, Vec<BoundSocket>)> {
         let mut sockets: Vec<TcpListener> = given.into_iter().map(TcpListener::from).collect();
         let address = sockets.first().ok_or(io::ErrorKind::InvalidInput)?.local_addr()?;
         for at in sockets.len()..self.cores {
             sockets.push(sockets[at % sockets.len()].try_clone()?);
         }
-        Ok((Address::Network(address), sockets.into_iter().map(Bound::Tcp).collect()))
+        Ok((Address::Network(address), sockets.into_iter().map(BoundSocket::Tcp).collect()))
     }
 
-    fn network(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
+    fn network(&self, address: SocketAddr) -> io::Result<(Address, Vec<BoundSocket>)> {
         match self.sockets(address) {
             // A machine without IPv6.
             Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_absent(&error) => {
@@ -188,26 +188,26 @@ impl Listeners {
         }
     }
 
-    fn sockets(&self, address: SocketAddr) -> io::Result<(Address, Vec<Bound>)> {
+    fn sockets(&self, address: SocketAddr) -> io::Result<(Address, Vec<BoundSocket>)> {
         // The kernel would silently let two processes share a port and divide its clients. Binding a socket that does
         // not share finds out.
         socket(address)?.bind(&address.into())?;
         let first = listen(address)?;
         let address = first.local_addr()?;
-        let mut sockets = vec![Bound::Tcp(first)];
+        let mut sockets = vec![BoundSocket::Tcp(first)];
         for _ in 1..self.cores {
-            sockets.push(Bound::Tcp(listen(address)?));
+            sockets.push(BoundSocket::Tcp(listen(address)?));
         }
         Ok((Address::Network(address), sockets))
     }
 
-    fn unix(&self, path: &Arc<Path>, mode: Mode, given: Option<OwnedFd>) -> io::Result<(Address, Vec<Bound>)> {
+    fn unix(&self, path: &Arc<Path>, mode: Mode, given: Option<OwnedFd>) -> io::Result<(Address, Vec<BoundSocket>)> {
         let (listener, file) = match given {
             Some(given) => (UnixListener::from(given), SocketFile::find(path, mode)?),
             None => unix::listen(path, mode, QUEUE)?,
         };
         let file = Arc::new(file);
-        let copy = |_| Ok(Bound::Unix(listener.try_clone()?, file.clone()));
+        let copy = |_| Ok(BoundSocket::Unix(listener.try_clone()?, file.clone()));
         Ok((Address::Unix(path.clone()), (0..self.cores).map(copy).collect::<io::Result<_>>()?))
     }
 
@@ -220,11 +220,11 @@ impl Listeners {
     }
 
     /// The sockets of each core: one of each listener, or several if the predecessor had more cores.
-    pub(super) fn by_core(self) -> Vec<Vec<(Bound, Arc<Entry>)>> {
+    pub(super) fn by_core(self) -> Vec<Vec<(BoundSocket, Arc<ListenerSettings>)>> {
         let mut cores: Vec<Vec<_>> = (0..self.cores).map(|_| Vec::new()).collect();
-        for Listener { entry, sockets, .. } in self.listeners {
+        for Listener { settings, sockets, .. } in self.listeners {
             for (at, socket) in sockets.into_iter().enumerate() {
-                cores[at % self.cores].push((socket, entry.clone()));
+                cores[at % self.cores].push((socket, settings.clone()));
             }
         }
         cores

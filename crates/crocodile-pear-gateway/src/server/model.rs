@@ -25,15 +25,15 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::copy::{Ended, Way, Ways};
+use super::copy::{Direction, Directions, TunnelEnd};
 use super::handler::Handler;
 use super::idle::IdleConnections;
 use super::io::Io;
-use super::listen::Entry;
+use super::listen::ListenerSettings;
 use super::reply::{Ending, Reply};
 use super::request::{ClientRequest, Connection};
 use super::settings::Settings;
-use super::shared::Core;
+use super::shared::CoreState;
 use super::{http1, http2, tls};
 
 /// A body in pieces of any size, each of which may have to be waited for.
@@ -133,14 +133,14 @@ async fn connect(over: Version, carried: Carried, dice: &mut Dice) -> (Box<dyn D
             (Box::new(client.expect("a handshake")), Io::played_tls(played))
         }
     };
-    let core = Arc::new(Core::new(
+    let core = Arc::new(CoreState::new(
         Settings::default(),
         Sized(Mutex::new(Dice(dice.roll()))),
         None,
         (0, IdleConnections::new(1, None)),
     ));
     let idle = core.idle.begin(0);
-    let connection = Arc::new(Connection::new(ClientAddress::Unix, Arc::new(Entry::default())));
+    let connection = Arc::new(Connection::new(ClientAddress::Unix, Arc::new(ListenerSettings::default())));
     let served = tokio::spawn(async move {
         match over {
             Version::HTTP_2 => http2::serve(played, Bytes::new(), connection, core, &idle).await,
@@ -308,15 +308,15 @@ async fn play_tunnel(seed: u64) {
     let mut dice = Dice(seed);
     let ((client, mut down), (upstream, mut up)) = (pair(&mut dice), pair(&mut dice));
     let early = vec![b'x'; dice.of(&[0, 1, 5000])];
-    let mut ways = Ways { up: Way::new(Bytes::new()), down: Way::new(early.clone().into()) };
+    let mut directions = Directions { up: Direction::new(Bytes::new()), down: Direction::new(early.clone().into()) };
     let sizes = [(); 2].map(|()| dice.of(&[0, 1, 5000, 200_000, 2_000_000]));
     let pieces = [(); 2].map(|()| dice.of(&[1000, 64 << 10, 1 << 20]));
-    let copied = std::future::poll_fn(|cx| ways.poll_copy(&mut down, &mut up, Poll::Ready(Ok(())), cx));
+    let copied = std::future::poll_fn(|cx| directions.poll_copy(&mut down, &mut up, Poll::Ready(Ok(())), cx));
     let all = async { tokio::join!(copied, talk(client, sizes[0], pieces[0]), talk(upstream, sizes[1], pieces[1])) };
     // A timer that the clock can move on to: the tunnel itself has none.
     let ended = tokio::time::timeout(Duration::from_secs(1), all).await;
     let (stopped, of_upstream, of_client) = ended.unwrap_or_else(|_| panic!("seed {seed}: a tunnel waited for nobody"));
-    assert!(matches!(stopped.ending(), Ended::Closed(Ending::Whole)), "seed {seed}");
+    assert!(matches!(stopped.ending(), TunnelEnd::Closed(Ending::Whole)), "seed {seed}");
     assert_eq!((of_upstream, of_client), (sizes[1] + early.len(), sizes[0]), "seed {seed}");
 }
 

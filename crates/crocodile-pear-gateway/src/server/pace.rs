@@ -22,9 +22,9 @@ impl Default for MinRate {
 
 /// The time that one side has earned with its bytes, minus the time spent waiting for it, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace(i64);
+pub struct TimeBalance(i64);
 
-impl Pace {
+impl TimeBalance {
     /// Counts bytes that moved after a wait. Even many bytes earn no more than `rest`.
     pub fn moved(&mut self, waited: Duration, bytes: u64, rate: &MinRate, rest: Duration) {
         let earned = nanoseconds(Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.bytes));
@@ -51,7 +51,7 @@ mod tests {
 
     /// How long a body goes on that sends so many bytes after each wait; at most a thousand waits.
     fn lasts(bytes: u64, wait: Duration) -> Duration {
-        let (rate, mut pace, mut now) = (MinRate::default(), Pace::default(), Instant::now());
+        let (rate, mut pace, mut now) = (MinRate::default(), TimeBalance::default(), Instant::now());
         let began = now;
         for _ in 0..1000 {
             if pace.due(now, &rate) < now + wait {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_burst_buys_no_more_than_a_rest() {
-        let (rate, mut pace, now) = (MinRate::default(), Pace::default(), Instant::now());
+        let (rate, mut pace, now) = (MinRate::default(), TimeBalance::default(), Instant::now());
         pace.moved(Duration::ZERO, u64::MAX, &rate, REST);
         assert_eq!(pace.due(now, &rate), now + REST);
     }

@@ -23,12 +23,12 @@ pub struct Reply {
 pub trait Observer: Send {
     /// Called once: when the last byte was passed to the socket, after a failure, or when the client is gone, possibly
     /// before the head left.
-    fn ended(self: Box<Self>, end: &End);
+    fn ended(self: Box<Self>, end: &ResponseEnd);
 }
 
 /// The end of an answer.
 #[derive(Debug)]
-pub struct End {
+pub struct ResponseEnd {
     /// The bytes of the body that were written, without framing.
     pub bytes: u64,
     /// How it ended.
@@ -119,7 +119,7 @@ pub(super) struct Observed {
 impl Observed {
     pub(super) fn end(&mut self, how: Ending) {
         if let Some(observer) = self.observer.take() {
-            observer.ended(&End { bytes: self.bytes, how });
+            observer.ended(&ResponseEnd { bytes: self.bytes, how });
         }
     }
 }

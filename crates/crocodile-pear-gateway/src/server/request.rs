@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Version};
 
 use super::interim::write_interim;
-use super::listen::Entry;
+use super::listen::ListenerSettings;
 use super::tls::Secured;
 
 /// The facts about a connection, shared by its requests.
@@ -21,7 +21,7 @@ pub struct Connection {
     /// The address of the peer.
     pub peer: ClientAddress,
     /// The listener that accepted it.
-    pub entry: Arc<Entry>,
+    pub listener: Arc<ListenerSettings>,
     /// The facts from the TLS handshake; `None` without TLS.
     pub secured: Option<Box<Secured>>,
     /// The HTTP version of the connection, for requests that do not carry one.
@@ -41,8 +41,8 @@ const MOST_INTERIM: usize = 16 * 1024;
 
 impl Connection {
     /// A connection without TLS from this address.
-    pub fn new(peer: ClientAddress, entry: Arc<Entry>) -> Self {
-        Connection { peer, entry, secured: None, version: Version::HTTP_11, interim: Interims::default() }
+    pub fn new(peer: ClientAddress, listener: Arc<ListenerSettings>) -> Self {
+        Connection { peer, listener, secured: None, version: Version::HTTP_11, interim: Interims::default() }
     }
 
     /// The facts about the client of a request with this HTTP version.

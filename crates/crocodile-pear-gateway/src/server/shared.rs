@@ -14,7 +14,7 @@ use super::occupancy::{ConnectionPlace, Occupancy};
 use super::settings::Settings;
 
 /// The state that the connections of one core share.
-pub struct Core<H> {
+pub struct CoreState<H> {
     pub settings: Settings,
     pub handler: H,
     /// Whether no more requests are accepted.
@@ -28,7 +28,7 @@ pub struct Core<H> {
     pub(super) idle: Arc<IdleConnections>,
 }
 
-impl<H: Handler> Core<H> {
+impl<H: Handler> CoreState<H> {
     /// The state before anything is served.
     pub(super) fn new(
         settings: Settings,
@@ -36,7 +36,7 @@ impl<H: Handler> Core<H> {
         occupancy: Option<Arc<Occupancy>>,
         (number, idle): (usize, Arc<IdleConnections>),
     ) -> Self {
-        Core { settings, handler, draining: false.into(), drain: Notify::new(), occupancy, number, idle }
+        CoreState { settings, handler, draining: false.into(), drain: Notify::new(), occupancy, number, idle }
     }
 
     /// Ends every connection of the core as soon as its request is answered.

@@ -58,7 +58,11 @@ impl Shutdown {
         let runtime = event_loop()?;
         let mut orders = {
             let _within = runtime.enter();
-            Orders([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::quit())?])
+            StopSignals([
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::quit())?,
+            ])
         };
         let shutdown = self.clone();
         let follow = async move {
@@ -89,9 +93,9 @@ impl Shutdown {
 }
 
 /// The signals that stop the gateway. With SIGQUIT nginx stops in the same way.
-struct Orders([Signal; 3]);
+struct StopSignals([Signal; 3]);
 
-impl Orders {
+impl StopSignals {
     async fn next(&mut self) {
         let [term, int, quit] = &mut self.0;
         tokio::select! {

@@ -21,12 +21,12 @@ use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 pub use self::acquired::Acquired;
-pub use self::client::{Demand, Distrust, Overdue, Trust};
-pub use self::counters::{Counters, Reason};
+pub use self::client::{ClientTrust, Demand, Distrust, Overdue};
+pub use self::counters::{HandshakeCounters, HandshakeFailure};
 pub use self::identity::{Day, Identity, Unfit};
 pub(super) use self::stream::Stream;
 
-use self::choice::Choice;
+use self::choice::CertificateResolver;
 use super::challenge::{ACME_TLS, Challenges};
 use super::provider::provider;
 
@@ -58,7 +58,7 @@ pub struct Secured {
 pub struct Tls {
     current: RwLock<Arc<Current>>,
     /// Counts how handshakes ended.
-    pub counters: Counters,
+    pub counters: HandshakeCounters,
 }
 
 /// The current configuration for handshakes.
@@ -76,7 +76,7 @@ pub struct Setup {
     /// The certificates. The first is for clients that send no name or an unknown one.
     pub identities: Vec<Identity>,
     /// Which client certificates are accepted; `None` if clients are not asked for one.
-    pub trust: Option<Trust>,
+    pub trust: Option<ClientTrust>,
 }
 
 impl Tls {
@@ -86,7 +86,7 @@ impl Tls {
         // Ticket keys are replaced every 6 hours and forgotten after 12. All cores share them.
         let config = setup.config(&[], rustls::crypto::ring::Ticketer::new()?);
         let current = Arc::new(Current { setup, acquired: Vec::new(), config });
-        Ok(Tls { current: RwLock::new(current), counters: Counters::default() })
+        Ok(Tls { current: RwLock::new(current), counters: HandshakeCounters::default() })
     }
 
     /// Uses the setup of `other` for new handshakes. Open connections are not affected.
@@ -143,8 +143,8 @@ impl Tls {
         };
         let stream = match timeout(limit, accepting).await {
             Ok(Ok(stream)) => stream?,
-            Ok(Err(error)) => return self.fail(Reason::of(&error), &error),
-            Err(_) => return self.fail(Reason::Timeout, &io::ErrorKind::TimedOut.into()),
+            Ok(Err(error)) => return self.fail(HandshakeFailure::of(&error), &error),
+            Err(_) => return self.fail(HandshakeFailure::Timeout, &io::ErrorKind::TimedOut.into()),
         };
         let session = stream.get_ref().1;
         self.counters.done(session.handshake_kind());
@@ -160,10 +160,10 @@ impl Tls {
 
     /// Counts a client that speaks HTTP without TLS.
     pub(super) fn count_plain(&self) {
-        self.counters.fail(Reason::NotTls);
+        self.counters.fail(HandshakeFailure::NotTls);
     }
 
-    fn fail<T>(&self, reason: Reason, error: &io::Error) -> Option<T> {
+    fn fail<T>(&self, reason: HandshakeFailure, error: &io::Error) -> Option<T> {
         self.counters.fail(reason);
         tracing::debug!(reason = reason.name(), %error, "a TLS handshake with a client failed");
         None
@@ -207,7 +207,7 @@ impl Setup {
             Some(trust) => builder.with_client_cert_verifier(trust.verifier.clone()),
             None => builder.with_no_client_auth(),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(Choice::new(&self.identities, acquired)));
+        let mut config = builder.with_cert_resolver(Arc::new(CertificateResolver::new(&self.identities, acquired)));
         config.alpn_protocols = OFFERS.iter().map(|name| name.to_vec()).collect();
         // Tickets are enough: a session cache would need a lock shared by all cores.
         config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -45,7 +45,7 @@ pub use self::requests::CutOff;
 use self::requests::{RouteCounters, Routes};
 use self::slot::{CORE, CORES};
 use crate::net::address::Address;
-use crate::server::{Ending, Entry, Unfinished};
+use crate::server::{Ending, ListenerSettings, Unfinished};
 
 /// Responses by status class; each core has a cache line of its own.
 #[repr(align(64))]
@@ -83,7 +83,7 @@ pub struct Metrics {
     /// Broken off; the client left; the client was too slow. Few, so all cores share them.
     unfinished: [AtomicU64; 3],
     /// The listeners with TLS, by their addresses.
-    listeners: OnceLock<Vec<(Address, Arc<Entry>)>>,
+    listeners: OnceLock<Vec<(Address, Arc<ListenerSettings>)>>,
     /// By reason; each core has a cache line of its own.
     refused: Vec<Refusals>,
     connections_refused: AtomicU64,
@@ -164,7 +164,7 @@ impl Metrics {
     }
 
     /// Says where clients connect, once.
-    pub fn set_listeners(&self, listeners: Vec<(Address, Arc<Entry>)>) {
+    pub fn set_listeners(&self, listeners: Vec<(Address, Arc<ListenerSettings>)>) {
         // A process listens once.
         let _ = self.listeners.set(listeners);
     }

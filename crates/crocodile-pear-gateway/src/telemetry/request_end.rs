@@ -6,7 +6,7 @@ use crocodile_pear::unstable::error::{ErrorType, Kind};
 use crocodile_pear::unstable::request::context::Scope;
 use http::{Method, StatusCode};
 
-use crate::server::{End, Ending, Unfinished};
+use crate::server::{Ending, ResponseEnd, Unfinished};
 
 /// A request that has ended: its answer ended, whole or early, or the client left before there was one.
 pub struct RequestEnd<'a> {
@@ -21,7 +21,7 @@ pub struct RequestEnd<'a> {
     /// The time from the start of the request until the answer ended.
     pub total: Duration,
     /// How the answer ended, and how many bytes were sent.
-    pub end: &'a End,
+    pub end: &'a ResponseEnd,
 }
 
 /// The status that logs and metrics show if the client left before its answer, as in nginx.
@@ -65,7 +65,7 @@ pub(crate) fn ended<T>(code: u16, total: Duration, sent: u64, read: impl FnOnce(
     use crocodile_pear::unstable::message::body::Body;
 
     let scope = Scope::new(Method::GET, None, http::HeaderMap::new(), Body::empty());
-    let end = End { bytes: sent, how: Ending::Whole };
+    let end = ResponseEnd { bytes: sent, how: Ending::Whole };
     let status = StatusCode::from_u16(code).ok();
     read(&RequestEnd { scope: &scope, status, failure: None, head: None, total, end: &end })
 }
@@ -80,7 +80,7 @@ mod tests {
     fn reported(status: Option<u16>, how: Ending) -> (u16, bool, Option<String>, &'static str) {
         ended(200, Duration::ZERO, 0, |whole| {
             let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-            let end = End { bytes: 0, how };
+            let end = ResponseEnd { bytes: 0, how };
             let other = RequestEnd { status, end: &end, ..*whole };
             (other.code(), other.failed(), other.error_type().map(|error| error.to_string()), other.how())
         })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crocodile_pear::unstable::config::problem::Span;
 use crocodile_pear::unstable::config::spec::{Decode, Entries, Located};
 use crocodile_pear::unstable::spec;
-use crocodile_pear_gateway::config::{self, Colour, Format};
+use crocodile_pear_gateway::config::{self, Colour, ProblemFormat};
 
 use crate::stage::authority::Authority;
 use crate::stage::script::{Acts, Received, Scenario, Step};
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Vec<Case> {
     let cases = node.and_then(|node| Cases::decode(&node, &mut problems));
     match cases {
         Some(cases) => cases.cases,
-        None => panic!("{}", config::report(&problems.into_sorted(), &sources, Format::Text(Colour::Never))),
+        None => panic!("{}", config::report(&problems.into_sorted(), &sources, ProblemFormat::Text(Colour::Never))),
     }
 }
 

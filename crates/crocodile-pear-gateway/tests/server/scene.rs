@@ -14,7 +14,7 @@ use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_gateway::http::response;
 use crocodile_pear_gateway::net::address::Address;
 use crocodile_pear_gateway::server::{
-    ClientRequest, Connection, End, Handler, Listeners, Observer, Refusal, Reply, Settings, Shutdown, serve,
+    ClientRequest, Connection, Handler, Listeners, Observer, Refusal, Reply, ResponseEnd, Settings, Shutdown, serve,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Response};
@@ -128,7 +128,7 @@ struct Play {
 struct Watch(Sender<(String, u64)>);
 
 impl Observer for Watch {
-    fn ended(self: Box<Self>, end: &End) {
+    fn ended(self: Box<Self>, end: &ResponseEnd) {
         let _ = self.0.send((format!("{:?}", end.how), end.bytes));
     }
 }

@@ -10,7 +10,7 @@ use crocodile_pear::unstable::config::problem::{Problem, Severity, Span};
 use serde_json::{Value, json};
 
 use crate::config::visible;
-use crate::config::{self, Format, Sources};
+use crate::config::{self, ProblemFormat, Sources};
 
 /// The fate of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,7 +162,7 @@ impl Report {
     }
 
     /// The report for people: as `check` prints problems, then what the source ignores, then the counts.
-    pub fn text(&self, format: Format) -> String {
+    pub fn text(&self, format: ProblemFormat) -> String {
         let mut text = config::report(&self.problems(), &self.sources, format);
         let ignored: Vec<_> = self.settings().into_iter().filter(|setting| setting.fate == Fate::Ignored).collect();
         for setting in &ignored {

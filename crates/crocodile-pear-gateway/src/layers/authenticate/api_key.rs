@@ -22,7 +22,7 @@ use super::method::{Judgement, Method, Outcome, challenge};
 use super::place::{CredentialPlace, FoundCredential};
 use crate::config;
 use crate::layer::Compile;
-use crate::runtime::watched_file::Watched;
+use crate::runtime::watched_file::WatchedFile;
 
 spec! {
     /// An API key in a header field, in the query or in a cookie.
@@ -94,7 +94,7 @@ impl ApiKey {
 /// The compiled method.
 struct ReadyApiKey {
     place: CredentialPlace,
-    keys: Arc<Watched<Keys>>,
+    keys: Arc<WatchedFile<Keys>>,
     challenge: Option<HeaderValue>,
 }
 

@@ -27,7 +27,7 @@ use super::method::{Judgement, Method, Outcome, challenge};
 use super::place::authorization;
 use super::remembered::{Hash, Remembered, now};
 use crate::layer::Compile;
-use crate::runtime::watched_file::Watched;
+use crate::runtime::watched_file::WatchedFile;
 
 spec! {
     /// HTTP basic authentication, with user name and password. `$claims.sub` is the user name.
@@ -66,7 +66,7 @@ struct Known {
 
 /// The compiled method.
 struct ReadyBasic {
-    users: Arc<Watched<Users>>,
+    users: Arc<WatchedFile<Users>>,
     known: Arc<Known>,
     /// In seconds.
     remember: u64,

@@ -38,7 +38,7 @@ use super::remembered::{Hash, Remembered, hash, now};
 use crate::config::unique_json;
 use crate::layer::Compile;
 use crate::runtime::tasks::Worked;
-use crate::runtime::watched_file::Watched;
+use crate::runtime::watched_file::WatchedFile;
 
 spec! {
     /// A JSON Web Token (JWT), sent as `authorization: Bearer TOKEN`. Its claims are `$claims`.
@@ -152,7 +152,7 @@ impl Jwt {
 
 /// Where the keys come from.
 enum KeySource {
-    File(Arc<Watched<KeySet>>),
+    File(Arc<WatchedFile<KeySet>>),
     Url(Arc<Worked<Issuer>>),
 }
 

@@ -113,7 +113,7 @@ pub enum Folder {
 
 /// The challenges that the listeners allow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ways {
+pub struct AllowedChallenges {
     /// There is a listener in clear.
     pub clear: bool,
     /// Whether a listener is at port 80.
@@ -124,12 +124,18 @@ pub struct Ways {
 
 impl AcmeSpec {
     /// Checks it; every problem is noted. `place` is that of the listener.
-    pub fn compile(&self, place: Span, ways: Ways, files: Files<'_>, problems: &mut Problems) -> Option<Acme> {
+    pub fn compile(
+        &self,
+        place: Span,
+        allowed: AllowedChallenges,
+        files: Files<'_>,
+        problems: &mut Problems,
+    ) -> Option<Acme> {
         let domains = self.domains(problems);
         let email = self.email(problems);
         let eab = self.eab.as_ref().map(|eab| eab.compile(problems));
         let ca = self.authority(files, problems);
-        let challenges = self.challenges(ways, problems);
+        let challenges = self.challenges(allowed, problems);
         let folder = self.folder(place, problems);
         let account = AcmeAccount {
             directory: self.directory.value.clone(),
@@ -197,16 +203,16 @@ impl AcmeSpec {
         Some(self.ca.as_ref().and_then(|ca| files(ca).ok()))
     }
 
-    fn challenges(&self, ways: Ways, problems: &mut Problems) -> Option<Vec<ChallengeSpec>> {
+    fn challenges(&self, allowed: AllowedChallenges, problems: &mut Problems) -> Option<Vec<ChallengeSpec>> {
         use ChallengeSpec::{Http01, TlsAlpn01};
         match &self.challenge {
-            Some(written) if written.value == Http01 && !ways.clear => {
+            Some(written) if written.value == Http01 && !allowed.clear => {
                 let remedy = "add `{ address: 0.0.0.0:80, redirect: https }` to `listen`, or write `tls-alpn-01`";
                 problems.error(written.span, "`http-01` needs a listener without `tls`, and there is none", remedy)
             }
             Some(written) => Some(vec![written.value]),
-            None if !ways.clear => Some(vec![TlsAlpn01]),
-            None if ways.port_443 && !ways.port_80 => Some(vec![TlsAlpn01, Http01]),
+            None if !allowed.clear => Some(vec![TlsAlpn01]),
+            None if allowed.port_443 && !allowed.port_80 => Some(vec![TlsAlpn01, Http01]),
             None => Some(vec![Http01, TlsAlpn01]),
         }
     }
@@ -304,8 +310,9 @@ mod tests {
     fn what_is_tried_first_is_what_the_ports_allow() {
         use ChallengeSpec::{Http01, TlsAlpn01};
         let spec: AcmeSpec = AcmeSpec { domains: Located::new(Texts(Vec::new()), Span::default()), ..blank() };
-        let tried =
-            |clear, port_80, port_443| spec.challenges(Ways { clear, port_80, port_443 }, &mut Problems::default());
+        let tried = |clear, port_80, port_443| {
+            spec.challenges(AllowedChallenges { clear, port_80, port_443 }, &mut Problems::default())
+        };
         assert_eq!(tried(true, true, true), Some(vec![Http01, TlsAlpn01]));
         assert_eq!(tried(true, false, true), Some(vec![TlsAlpn01, Http01]));
         assert_eq!(tried(true, false, false), Some(vec![Http01, TlsAlpn01]));

@@ -8,7 +8,7 @@ use crocodile_pear::unstable::config::spec::Located;
 use crocodile_pear::unstable::{choice, spec};
 
 use super::acme::AcmeSpec;
-use crate::server::{Day, Demand, Distrust, Identity, Overdue, Setup, Tls, Trust, Unfit};
+use crate::server::{ClientTrust, Day, Demand, Distrust, Identity, Overdue, Setup, Tls, Unfit};
 
 /// A certificate that expires within this time is told.
 pub const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -118,7 +118,7 @@ impl ListenerTlsSpec {
     }
 
     /// Whose certificates clients may show.
-    fn trust(&self, files: Files<'_>, problems: &mut Problems) -> Option<Option<Trust>> {
+    fn trust(&self, files: Files<'_>, problems: &mut Problems) -> Option<Option<ClientTrust>> {
         let Some(authorities) = &self.client_ca else {
             let demanded = self.client_certificate.as_ref().map(|written| (written.span, "client_certificate"));
             let listed = self.crl.as_ref().map(|written| (written.span, "crl"));
@@ -137,7 +137,7 @@ impl ListenerTlsSpec {
             Some(OverdueSpec::Refuse) => Overdue::Refuse,
             Some(OverdueSpec::Accept) | None => Overdue::Accept,
         };
-        let (wrong, message) = match Trust::new(pem, lists, demand, overdue) {
+        let (wrong, message) = match ClientTrust::new(pem, lists, demand, overdue) {
             Ok(trust) => {
                 self.warn_overdue(&trust, SystemTime::now(), problems);
                 return Some(Some(trust));
@@ -149,7 +149,7 @@ impl ListenerTlsSpec {
         problems.error(wrong.span, format!("`{wrong}`: {message}"), "")
     }
 
-    fn warn_overdue(&self, trust: &Trust, now: SystemTime, problems: &mut Problems) {
+    fn warn_overdue(&self, trust: &ClientTrust, now: SystemTime, problems: &mut Problems) {
         if let (Some(written), Some(due)) = (&self.crl, trust.next_update.filter(|due| *due < now)) {
             let message = format!("`{written}`: a certificate revocation list is overdue since {}", Day(due));
             problems.warning(written.span, message, "replace it; a changed file is read while the gateway serves");

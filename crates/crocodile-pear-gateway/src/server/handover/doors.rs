@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use super::super::unix::SocketFile;
-use super::post::{End, MOST};
+use super::post::{MOST, SocketEnd};
 
 /// The name that stands behind the last listener. No listener has it.
 const END: &[u8] = b"";
@@ -41,7 +41,7 @@ impl Doors {
     }
 
     /// Sends all of them but Unix sockets whose file is gone, or another one's: no client finds these.
-    pub(super) fn send(&self, successor: &End) -> io::Result<()> {
+    pub(super) fn send(&self, successor: &SocketEnd) -> io::Result<()> {
         let lost = |door: &&Door| door.file.upgrade().is_some_and(|file| !file.is_there());
         for door in self.0.iter().filter(|door| !lost(door)) {
             for part in door.sockets.chunks(MOST) {
@@ -51,7 +51,7 @@ impl Doors {
         successor.send(END, &[])
     }
 
-    pub(super) fn receive(predecessor: &End) -> io::Result<Self> {
+    pub(super) fn receive(predecessor: &SocketEnd) -> io::Result<Self> {
         let mut doors = Doors::default();
         loop {
             let (name, sockets) = predecessor.receive()?;

@@ -22,18 +22,18 @@ const LONGEST: usize = 8192;
 
 /// An end of a connection between two processes.
 #[derive(Debug)]
-pub(super) struct End(OwnedFd);
+pub(super) struct SocketEnd(OwnedFd);
 
 /// Two ends. The second one is for another process.
-pub(super) fn pair() -> io::Result<(End, Stdio)> {
+pub(super) fn pair() -> io::Result<(SocketEnd, Stdio)> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    Ok((End(here), there.into()))
+    Ok((SocketEnd(here), there.into()))
 }
 
-impl End {
+impl SocketEnd {
     /// A descriptor of this process that is one.
     pub(super) fn of(descriptor: impl AsFd) -> io::Result<Self> {
-        descriptor.as_fd().try_clone_to_owned().map(End)
+        descriptor.as_fd().try_clone_to_owned().map(SocketEnd)
     }
 
     /// Finds out that the other end was made by the process that started this one, and by the same user.
@@ -103,7 +103,7 @@ mod tests {
     fn messages_arrive_one_by_one_with_their_sockets() {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");
-        let (one, other) = (End(one), End(other));
+        let (one, other) = (SocketEnd(one), SocketEnd(other));
         let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = socket.local_addr().expect("an address");
         let sockets = vec![socket.try_clone().expect("a copy").into(), socket.into()];

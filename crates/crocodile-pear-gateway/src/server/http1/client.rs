@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::handler::Handler;
-use super::super::shared::Core;
-use super::upload::{Progress, Upload};
-use super::wire::Wire;
+use super::super::shared::CoreState;
+use super::upload::{Upload, UploadProgress};
+use super::wire::BufferedIo;
 
 /// How long a client that has closed its side is waited for while there is nothing to send. It may have left or may be
 /// waiting for its answer; only sending bytes shows which.
@@ -29,16 +29,16 @@ pub enum Client {
 
 /// Reads the body when the handler asks for it, and notices when the client leaves.
 pub fn poll_client<H: Handler>(
-    wire: &mut Wire,
+    wire: &mut BufferedIo,
     upload: &mut Option<Upload>,
-    core: &Core<H>,
+    core: &CoreState<H>,
     cx: &mut Context<'_>,
 ) -> Poll<Client> {
     if let Some(upload) = upload {
         upload.drive(true, cx);
         match upload.poll(wire, &core.settings, cx) {
-            Ok(Progress::Some) => return Poll::Ready(Client::Moved),
-            Ok(Progress::None) => {}
+            Ok(UploadProgress::Some) => return Poll::Ready(Client::Moved),
+            Ok(UploadProgress::None) => {}
             Err(_) => return Poll::Ready(Client::Gone),
         }
         upload.drive(false, cx);

@@ -12,7 +12,7 @@ use super::super::interim::write_status;
 use super::super::outgoing::{content_length, declared, is_bodiless, with_date};
 
 /// The properties of a request that decide the framing of its answer.
-pub struct Asked {
+pub struct ResponseConstraints {
     pub head_only: bool,
     pub version: Version,
     pub reuse: Reuse,
@@ -24,16 +24,16 @@ pub struct Asked {
     pub unread: bool,
 }
 
-impl Asked {
+impl ResponseConstraints {
     pub fn of(head: &RequestHead) -> Self {
         let head_only = head.method == Method::HEAD;
         let RequestHead { version, reuse, asks_to_keep, trailers, .. } = *head;
-        Asked { head_only, version, reuse, asks_to_keep, trailers, unread: false }
+        ResponseConstraints { head_only, version, reuse, asks_to_keep, trailers, unread: false }
     }
 
     /// For a request that could not be read.
     pub fn unread() -> Self {
-        Asked {
+        ResponseConstraints {
             head_only: false,
             version: Version::HTTP_11,
             reuse: Reuse::Close,
@@ -58,7 +58,11 @@ pub enum Delimiter {
 }
 
 /// Decides the framing of an answer, given the length of its body if known, and the value of `Content-Length`.
-pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) -> (Delimiter, Option<u64>) {
+pub fn delimit<T>(
+    response: &Response<T>,
+    length: Option<u64>,
+    asked: &ResponseConstraints,
+) -> (Delimiter, Option<u64>) {
     let length = content_length(response.status(), declared(response.headers()), length);
     let delimiter = match length {
         _ if asked.head_only || is_bodiless(response.status()) => Delimiter::Nothing,
@@ -71,7 +75,7 @@ pub fn delimit<T>(response: &Response<T>, length: Option<u64>, asked: &Asked) ->
 
 /// The fate of the connection, as a head says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
+pub enum Persistence {
     /// The connection stays open, the default of HTTP/1.1.
     Kept,
     /// The connection stays open, and so many seconds while it is idle: for clients that ask, and for those of HTTP/1.0.
@@ -88,7 +92,7 @@ pub fn write_head(
     headers: &HeaderMap,
     delimiter: Delimiter,
     length: Option<u64>,
-    link: Link,
+    persistence: Persistence,
     now: Instant,
 ) {
     write_status(out, status);
@@ -102,16 +106,16 @@ pub fn write_head(
         (None, Delimiter::Chunks) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
         _ => {}
     }
-    match link {
+    match persistence {
         // RFC 9110, 7.8: `Upgrade` in a 426 is a field of this connection.
-        link if status == StatusCode::UPGRADE_REQUIRED && headers.contains_key(UPGRADE) => {
-            out.extend_from_slice(match link {
-                Link::Closing => b"connection: close, upgrade\r\n",
+        persistence if status == StatusCode::UPGRADE_REQUIRED && headers.contains_key(UPGRADE) => {
+            out.extend_from_slice(match persistence {
+                Persistence::Closing => b"connection: close, upgrade\r\n",
                 _ => b"connection: upgrade\r\n",
             });
         }
-        Link::Kept => {}
-        Link::KeptFor(seconds) => {
+        Persistence::Kept => {}
+        Persistence::KeptFor(seconds) => {
             out.extend_from_slice(b"connection: keep-alive\r\n");
             if seconds > 0 {
                 out.extend_from_slice(b"keep-alive: timeout=");
@@ -119,8 +123,8 @@ pub fn write_head(
                 out.extend_from_slice(b"\r\n");
             }
         }
-        Link::Closing => out.extend_from_slice(b"connection: close\r\n"),
-        Link::Switching => out.extend_from_slice(b"connection: upgrade\r\n"),
+        Persistence::Closing => out.extend_from_slice(b"connection: close\r\n"),
+        Persistence::Switching => out.extend_from_slice(b"connection: upgrade\r\n"),
     }
     if !dated {
         with_date(now, |date| write::field(out, b"date", date));
@@ -156,8 +160,8 @@ fn ours(name: &HeaderName, delimiter: Delimiter) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(method: Method, version: Version) -> Asked {
-        Asked {
+    fn asked(method: Method, version: Version) -> ResponseConstraints {
+        ResponseConstraints {
             head_only: method == Method::HEAD,
             version,
             reuse: Reuse::Keep,
@@ -214,7 +218,15 @@ mod tests {
             headers.append(HeaderName::from_static(name), value.parse().expect("a value"));
         }
         let mut out = Vec::new();
-        write_head(&mut out, StatusCode::OK, &headers, Delimiter::Length(5), Some(5), Link::Closing, Instant::now());
+        write_head(
+            &mut out,
+            StatusCode::OK,
+            &headers,
+            Delimiter::Length(5),
+            Some(5),
+            Persistence::Closing,
+            Instant::now(),
+        );
         let text = String::from_utf8(out).expect("text");
         let mut lines: Vec<&str> = text.trim_end().split("\r\n").collect();
         lines.sort_unstable();

@@ -18,15 +18,15 @@ use tokio::time::Instant;
 use super::super::copy;
 use super::super::handler::Handler;
 use super::super::outgoing::{Outgoing, is_hurried, wrong_length};
-use super::super::pace::Pace;
+use super::super::pace::TimeBalance;
 use super::super::reply::{Ending, Observed, Reply};
 use super::super::settings::Settings;
-use super::super::shared::Core;
+use super::super::shared::CoreState;
 use super::client::{Client, poll_client};
-use super::head::{Asked, Delimiter, Link, delimit, write_end, write_head};
+use super::head::{Delimiter, Persistence, ResponseConstraints, delimit, write_end, write_head};
 use super::tunnel;
 use super::upload::Upload;
-use super::wire::Wire;
+use super::wire::BufferedIo;
 
 /// Pieces of at most so many bytes in total are copied into one buffer: a plain write is cheaper in the kernel than a
 /// vectored one.
@@ -62,10 +62,10 @@ pub struct Switching {
 
 impl Switching {
     /// Sends the head and runs the tunnel until it ends.
-    pub async fn run(mut self, wire: &mut Wire) -> Sent {
+    pub async fn run(mut self, wire: &mut BufferedIo) -> Sent {
         let (how, sent) = match tunnel::run(wire, self.head, self.tunnel, &mut self.observed.bytes).await {
-            copy::Ended::Closed(how) => (how, Sent::Switched),
-            copy::Ended::Broken(how) => (how, Sent::Broken),
+            copy::TunnelEnd::Closed(how) => (how, Sent::Switched),
+            copy::TunnelEnd::Broken(how) => (how, Sent::Broken),
         };
         self.observed.end(how);
         sent
@@ -73,13 +73,13 @@ impl Switching {
 }
 
 /// An answer that is being sent.
-pub struct Sending {
+pub struct ResponseSender {
     response: Response<()>,
     body: Outgoing,
     delimiter: Delimiter,
     /// The value of `Content-Length`.
     length: Option<u64>,
-    link: Link,
+    persistence: Persistence,
     /// Whether the client accepts trailers.
     trailers: bool,
     began: Instant,
@@ -87,14 +87,14 @@ pub struct Sending {
     stage: Step,
     /// The error that ends the answer once everything before it has been sent.
     failure: Option<Error>,
-    pace: Pace,
+    pace: TimeBalance,
     observed: Observed,
 }
 
 /// The head of a 101.
 fn switch(response: &Response<()>) -> Vec<u8> {
     let (mut head, status, headers) = (Vec::new(), response.status(), response.headers());
-    write_head(&mut head, status, headers, Delimiter::Nothing, None, Link::Switching, Instant::now());
+    write_head(&mut head, status, headers, Delimiter::Nothing, None, Persistence::Switching, Instant::now());
     head
 }
 
@@ -107,17 +107,17 @@ enum Step {
     End,
 }
 
-impl Sending {
+impl ResponseSender {
     /// # Errors
     /// A change of protocol, which is sent in another way; `None` if nothing can be sent.
-    // Always inlined, as `poll` is: otherwise the second, rare caller would make the usual one slower, since `Sending` would be copied.
+    // Always inlined, as `poll` is: otherwise the second, rare caller would make the usual one slower, since `ResponseSender` would be copied.
     #[inline(always)]
     pub fn new<H: Handler>(
         reply: Reply,
-        asked: &Asked,
-        wire: &mut Wire,
+        asked: &ResponseConstraints,
+        wire: &mut BufferedIo,
         upload: Option<&mut Upload>,
-        core: &Core<H>,
+        core: &CoreState<H>,
     ) -> Result<Self, Option<Switching>> {
         let Reply { response, observer, ready } = reply;
         let mut observed = Observed { observer, bytes: 0 };
@@ -145,11 +145,11 @@ impl Sending {
             && !given_up
             && wire.ended.is_none()
             && !core.draining.load(Relaxed);
-        let link = match keeps {
+        let persistence = match keeps {
             // A second less than the truth: a client that sends at the last moment would find the connection closed.
-            true if asked.asks_to_keep => Link::KeptFor(core.settings.keep_alive.as_secs().saturating_sub(1)),
-            true => Link::Kept,
-            false => Link::Closing,
+            true if asked.asks_to_keep => Persistence::KeptFor(core.settings.keep_alive.as_secs().saturating_sub(1)),
+            true => Persistence::Kept,
+            false => Persistence::Closing,
         };
         let body = if delimiter == Delimiter::Nothing { Outgoing::Whole(Bytes::new()) } else { body };
         let at_hand = matches!(body, Outgoing::Whole(_));
@@ -157,13 +157,13 @@ impl Sending {
         let _ = wire.taken();
         let began = ready.unwrap_or_else(Instant::now);
         let (trailers, stage, failure) = (asked.trailers, Step::Head, None);
-        let pace = Pace::default();
-        Ok(Sending {
+        let pace = TimeBalance::default();
+        Ok(ResponseSender {
             response,
             body,
             delimiter,
             length,
-            link,
+            persistence,
             trailers,
             began,
             at_hand,
@@ -178,9 +178,9 @@ impl Sending {
     #[inline(always)]
     pub fn poll<H: Handler>(
         &mut self,
-        wire: &mut Wire,
+        wire: &mut BufferedIo,
         upload: &mut Option<Upload>,
-        core: &Core<H>,
+        core: &CoreState<H>,
         cx: &mut Context<'_>,
     ) -> Poll<Sent> {
         let how = ready!(self.poll_end(wire, upload, core, cx));
@@ -189,7 +189,7 @@ impl Sending {
         self.observed.end(how);
         Poll::Ready(match whole {
             false => Sent::Broken,
-            true if self.link == Link::Closing => Sent::Last,
+            true if self.persistence == Persistence::Closing => Sent::Last,
             // In memory and accepted at once, the usual case: no time has passed, so the clock is not read again.
             true if self.at_hand => Sent::Whole(self.began),
             true => Sent::Whole(Instant::now()),
@@ -198,9 +198,9 @@ impl Sending {
 
     fn poll_end<H: Handler>(
         &mut self,
-        wire: &mut Wire,
+        wire: &mut BufferedIo,
         upload: &mut Option<Upload>,
-        core: &Core<H>,
+        core: &CoreState<H>,
         cx: &mut Context<'_>,
     ) -> Poll<Ending> {
         loop {
@@ -246,7 +246,7 @@ impl Sending {
     }
 
     /// The socket accepts nothing: checks whether that has lasted too long.
-    fn poll_late<H: Handler>(&mut self, wire: &mut Wire, core: &Core<H>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_late<H: Handler>(&mut self, wire: &mut BufferedIo, core: &CoreState<H>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(since) = wire.stalled() else { return Poll::Pending };
         let Settings { write, min_rate, .. } = &core.settings;
         let mut due = since + *write;
@@ -264,12 +264,12 @@ impl Sending {
     }
 
     /// Writes what is available: the head and the pieces of the body. Ready when the socket may accept more.
-    fn fill(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Result<Poll<()>, Stop> {
+    fn fill(&mut self, wire: &mut BufferedIo, cx: &mut Context<'_>) -> Result<Poll<()>, Stop> {
         let mut out = SCRATCH.take();
         out.clear();
         if self.stage == Step::Head {
             let (status, headers) = (self.response.status(), self.response.headers());
-            write_head(&mut out, status, headers, self.delimiter, self.length, self.link, self.began);
+            write_head(&mut out, status, headers, self.delimiter, self.length, self.persistence, self.began);
             self.stage = Step::Body;
         }
         let filled = self.gather(&mut out, cx);
@@ -371,9 +371,9 @@ impl Sending {
 
 /// Reads from the client while the answer is sent. Returns the end of the answer if the client ends it.
 fn poll_beside<H: Handler>(
-    wire: &mut Wire,
+    wire: &mut BufferedIo,
     upload: &mut Option<Upload>,
-    core: &Core<H>,
+    core: &CoreState<H>,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Ending>> {
     poll_client(wire, upload, core, cx).map(|client| match client {

@@ -9,30 +9,30 @@ use crocodile_pear::unstable::message::side_channel::Tunnel;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::super::copy::{Ended, Stopped, Way, Ways};
-use super::wire::Wire;
+use super::super::copy::{Direction, Directions, Stopped, TunnelEnd};
+use super::wire::BufferedIo;
 
 /// Sends the head, then copies until both sides have ended, one has failed, or both were silent for too long. `bytes`
 /// counts what was sent to the client.
-pub async fn run(wire: &mut Wire, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64) -> Ended {
+pub async fn run(wire: &mut BufferedIo, head: Vec<u8>, tunnel: Tunnel, bytes: &mut u64) -> TunnelEnd {
     let Tunnel { mut stream, early, idle } = tunnel;
     let head_length = head.len() as u64;
-    let down = Way::new([head.as_slice(), &early].concat().into());
-    let up = Way::new(std::mem::take(&mut wire.held).into());
-    let mut ways = Ways { up, down };
+    let down = Direction::new([head.as_slice(), &early].concat().into());
+    let up = Direction::new(std::mem::take(&mut wire.held).into());
+    let mut directions = Directions { up, down };
     // Freed now: a waiting tunnel does not need them.
     drop((head, early));
     let mut moved = Instant::now();
     let stopped = poll_fn(|cx| {
-        let before = ways.moved();
+        let before = directions.moved();
         // Everything written before the tunnel began must leave first.
         let flushed = wire.poll_flush(cx);
-        let stopped = ways.poll_copy(&mut wire.io, stream.as_mut(), flushed, cx);
-        *bytes = ways.down.bytes.saturating_sub(head_length);
+        let stopped = directions.poll_copy(&mut wire.io, stream.as_mut(), flushed, cx);
+        *bytes = directions.down.bytes.saturating_sub(head_length);
         if let Poll::Ready(stopped) = stopped {
             return Poll::Ready(stopped);
         }
-        if before != ways.moved() {
+        if before != directions.moved() {
             moved = Instant::now();
         }
         match idle {

@@ -12,21 +12,21 @@ use crocodile_pear::unstable::message::side_channel::BodyPace;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::super::pace::Pace;
+use super::super::pace::TimeBalance;
 use super::super::settings::Settings;
-use super::wire::Wire;
+use super::wire::BufferedIo;
 
 /// The connection's end.
 pub struct Upload {
     decoder: Decoder,
-    desk: Arc<Desk>,
+    slot: Arc<UploadSlot>,
     /// The client waits for `100 Continue`.
     expected: bool,
-    pace: Pace,
+    pace: TimeBalance,
 }
 
 /// Passes pieces from the connection to the handler, one at a time.
-struct Desk(Mutex<UploadPiece>);
+struct UploadSlot(Mutex<UploadPiece>);
 
 struct UploadPiece {
     ready: Option<Frame<Bytes>>,
@@ -54,7 +54,7 @@ enum UploadState {
 }
 
 /// The result of polling the body.
-pub enum Progress {
+pub enum UploadProgress {
     /// A piece or the end was passed on.
     Some,
     /// The handler does not ask, or nothing has arrived.
@@ -62,9 +62,9 @@ pub enum Progress {
 }
 
 /// The handler's end.
-pub struct RequestBody(Arc<Desk>);
+pub struct RequestBody(Arc<UploadSlot>);
 
-impl Desk {
+impl UploadSlot {
     fn lock(&self) -> MutexGuard<'_, UploadPiece> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,13 +78,13 @@ impl Upload {
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
         let (reader, driver) = (None, None);
         let piece = UploadPiece { ready, state, left, received: 0, reader, driver, driven: true, unhurried: false };
-        let desk = Arc::new(Desk(Mutex::new(piece)));
-        (Upload { decoder, desk: desk.clone(), expected, pace: Pace::default() }, RequestBody(desk))
+        let slot = Arc::new(UploadSlot(Mutex::new(piece)));
+        (Upload { decoder, slot: slot.clone(), expected, pace: TimeBalance::default() }, RequestBody(slot))
     }
 
     /// A handle to declare that the body is a stream.
     pub fn body_pace(&self) -> Arc<dyn BodyPace> {
-        self.desk.clone()
+        self.slot.clone()
     }
 
     /// Whether the whole body was read from the socket.
@@ -94,12 +94,12 @@ impl Upload {
 
     /// Whether nothing of the body has arrived.
     pub fn untouched(&self) -> bool {
-        self.desk.lock().ready.is_none()
+        self.slot.lock().ready.is_none()
     }
 
     /// Whether the handler has dropped the body, so that the rest will not be read.
     pub fn given_up(&self) -> bool {
-        !self.whole() && !matches!(self.desk.lock().state, UploadState::Open)
+        !self.whole() && !matches!(self.slot.lock().state, UploadState::Open)
     }
 
     /// The answer begins, so `100 Continue` is no longer needed.
@@ -109,7 +109,7 @@ impl Upload {
 
     /// When the piece that the handler waits for becomes late; `None` if the handler does not wait.
     pub fn due(&self, settings: &Settings) -> Option<Instant> {
-        let piece = self.desk.lock();
+        let piece = self.slot.lock();
         let (_, since) = piece.reader.as_ref()?;
         let due = *since + settings.body;
         Some(match &settings.min_rate {
@@ -120,7 +120,7 @@ impl Upload {
 
     /// The client took too long: a waiting handler gets an error.
     pub fn give_up(&mut self, settings: &Settings) {
-        let since = self.desk.lock().reader.as_ref().map(|(_, since)| *since);
+        let since = self.slot.lock().reader.as_ref().map(|(_, since)| *since);
         let detail = match since.is_some_and(|since| since.elapsed() < settings.body) {
             true => "the request's body arrived too slowly",
             false => "the request's body took too long to arrive",
@@ -130,7 +130,7 @@ impl Upload {
 
     /// Marks whether the connection is being polled.
     pub fn drive(&self, driven: bool, cx: &Context<'_>) {
-        let mut piece = self.desk.lock();
+        let mut piece = self.slot.lock();
         piece.driven = driven;
         if !driven && !piece.driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             piece.driver = Some(cx.waker().clone());
@@ -141,13 +141,18 @@ impl Upload {
     ///
     /// # Errors
     /// If the client cannot be written to.
-    pub fn poll(&mut self, wire: &mut Wire, settings: &Settings, cx: &mut Context<'_>) -> io::Result<Progress> {
-        let Some(since) = self.desk.lock().reader.as_ref().map(|(_, since)| *since) else {
-            return Ok(Progress::None);
+    pub fn poll(
+        &mut self,
+        wire: &mut BufferedIo,
+        settings: &Settings,
+        cx: &mut Context<'_>,
+    ) -> io::Result<UploadProgress> {
+        let Some(since) = self.slot.lock().reader.as_ref().map(|(_, since)| *since) else {
+            return Ok(UploadProgress::None);
         };
         if self.whole() {
             self.deliver(Bytes::new());
-            return Ok(Progress::Some);
+            return Ok(UploadProgress::Some);
         }
         if std::mem::take(&mut self.expected) && wire.held.is_empty() {
             wire.send(cx, b"HTTP/1.1 100 Continue\r\n\r\n", Bytes::new(), b"")?;
@@ -158,7 +163,7 @@ impl Upload {
             held.drain(..decoded.as_ref().map_or(0, |(_, used)| *used));
             wire.held = held;
             self.decoded(decoded.map(|(data, _)| data), since, settings);
-            return Ok(Progress::Some);
+            return Ok(UploadProgress::Some);
         }
         let (mut ended, mut rest) = (false, Vec::new());
         let read = wire.io.poll_read(cx, |bytes| {
@@ -168,7 +173,7 @@ impl Upload {
             Ok(data)
         });
         match read {
-            Poll::Pending => return Ok(Progress::None),
+            Poll::Pending => return Ok(UploadProgress::None),
             Poll::Ready(Ok(decoded)) if !ended => {
                 wire.held = rest;
                 self.decoded(decoded, since, settings);
@@ -179,7 +184,7 @@ impl Upload {
                 self.hand_over(None, UploadState::Failed(Some(cut())));
             }
         }
-        Ok(Progress::Some)
+        Ok(UploadProgress::Some)
     }
 
     fn decode(&mut self, bytes: &mut [u8]) -> Result<(Bytes, usize), Broken> {
@@ -213,7 +218,7 @@ impl Upload {
     }
 
     fn hand_over(&mut self, frame: Option<Frame<Bytes>>, state: UploadState) {
-        let mut piece = self.desk.lock();
+        let mut piece = self.slot.lock();
         piece.ready = frame;
         piece.state = state;
         let reader = piece.reader.take();
@@ -224,7 +229,7 @@ impl Upload {
     }
 }
 
-impl BodyPace for Desk {
+impl BodyPace for UploadSlot {
     fn unhurried(&self) {
         self.lock().unhurried = true;
     }

@@ -22,7 +22,7 @@ const WRITE: usize = 256 << 10;
 const TURN: usize = 1 << 20;
 
 /// A connection. When idle it is a socket and one timer, with empty buffers.
-pub struct Wire {
+pub struct BufferedIo {
     pub io: Io,
     /// Read but not used yet: part of a head, or pipelined requests.
     pub held: Vec<u8>,
@@ -41,9 +41,9 @@ pub struct Wire {
     pub alarm: Alarm,
 }
 
-impl Wire {
+impl BufferedIo {
     pub fn new(io: Io) -> Self {
-        Wire {
+        BufferedIo {
             io,
             held: Vec::new(),
             searched: 0,

@@ -5,7 +5,7 @@
 
 use tokio::time::{Duration, Instant};
 
-use super::frames::{END_STREAM, Passing, kind};
+use super::frames::{END_STREAM, FramePart, kind};
 
 /// The initial credit: more than any client needs before its first answer.
 const START: i64 = 1_000;
@@ -28,7 +28,7 @@ impl Budget {
     }
 
     /// A frame from the client has begun.
-    pub fn received(&mut self, frame: &Passing) {
+    pub fn received(&mut self, frame: &FramePart) {
         self.add(match frame.kind {
             // Each request may come with a priority frame and window updates of its own.
             kind::HEADERS => 8,
@@ -46,7 +46,7 @@ impl Budget {
 
     /// A frame to the client has left. Clients answer data with window updates and may send pings to measure the
     /// connection.
-    pub fn sent(&mut self, frame: &Passing) {
+    pub fn sent(&mut self, frame: &FramePart) {
         match frame.kind {
             kind::DATA => self.add(16),
             kind::HEADERS => self.add(2),
@@ -79,8 +79,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    fn frame(kind: u8, length: usize) -> Passing {
-        Passing { kind, flags: 0, stream: 1, length, passed: 0, begins: true, ends: false }
+    fn frame(kind: u8, length: usize) -> FramePart {
+        FramePart { kind, flags: 0, stream: 1, length, passed: 0, begins: true, ends: false }
     }
 
     #[test]

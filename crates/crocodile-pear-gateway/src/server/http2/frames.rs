@@ -26,7 +26,7 @@ pub const END_HEADERS: u8 = 0x4;
 
 /// A frame of which a part has just passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passing {
+pub struct FramePart {
     pub kind: u8,
     pub flags: u8,
     pub stream: u32,
@@ -40,7 +40,7 @@ pub struct Passing {
     pub ends: bool,
 }
 
-impl Passing {
+impl FramePart {
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -72,7 +72,7 @@ impl Scanner {
     }
 
     /// Calls `see` for each frame in `bytes`.
-    pub fn scan(&mut self, bytes: &[u8], mut see: impl FnMut(Passing)) {
+    pub fn scan(&mut self, bytes: &[u8], mut see: impl FnMut(FramePart)) {
         let mut rest = &bytes[self.preface.min(bytes.len())..];
         self.preface -= self.preface.min(bytes.len());
         while !rest.is_empty() {
@@ -98,7 +98,7 @@ impl Scanner {
             if ends {
                 self.known = 0;
             }
-            see(Passing { kind, flags, stream, length, passed, begins, ends });
+            see(FramePart { kind, flags, stream, length, passed, begins, ends });
         }
     }
 }

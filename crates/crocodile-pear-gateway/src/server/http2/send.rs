@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use super::super::grpc;
 use super::super::outgoing::{Outgoing, content_length, declared, is_bodiless, is_hurried, with_date, wrong_length};
-use super::super::pace::Pace;
+use super::super::pace::TimeBalance;
 use super::super::reply::{Ending, Observed, Reply};
 use super::super::settings::Settings;
-use super::done::{Done, Leaving};
+use super::done::{StreamOutcome, UnsentAnswer};
 use super::request::framing;
 
 /// Pieces below this size are joined, if there are several.
@@ -31,20 +31,20 @@ const BATCH: usize = 16 * 1024;
 
 /// The properties of a request that decide how its answer is sent.
 #[derive(Clone, Copy)]
-pub struct Asked {
+pub struct ResponseMode {
     pub head_only: bool,
     /// Failures are reported in trailers.
     pub grpc: bool,
 }
 
 /// A body that is being sent.
-pub struct Sending {
+pub struct BodySender {
     stream: Option<SendStream<Bytes>>,
     body: Pulled,
     /// Data that was read but not sent.
     ahead: Bytes,
     /// The step after that data.
-    next: Next,
+    next: NextFrame,
     /// How many bytes are still to come, if the head has told.
     left: Option<u64>,
     grpc: bool,
@@ -53,26 +53,26 @@ pub struct Sending {
     stalled: Option<Instant>,
     /// How long the window was closed before the next data.
     waited: Duration,
-    pace: Pace,
+    pace: TimeBalance,
     /// Whether a minimum rate applies to the answer. Streams have none.
     hurried: bool,
     alarm: Alarm,
 }
 
 /// The step after the data that was read.
-enum Next {
+enum NextFrame {
     More,
     End,
     Trailers(HeaderMap),
     Failed(Error),
 }
 
-impl Sending {
+impl BodySender {
     /// Sends the head, and also the body if it is in memory.
     ///
     /// # Errors
     /// The state of the answer if all of it was passed on, or if nothing can be.
-    pub fn new(reply: Reply, asked: Asked, mut respond: SendResponse<Bytes>) -> Result<Self, Done> {
+    pub fn new(reply: Reply, asked: ResponseMode, mut respond: SendResponse<Bytes>) -> Result<Self, StreamOutcome> {
         let Reply { response, observer, .. } = reply;
         let mut observed = Observed { observer, bytes: 0 };
         let (mut parts, body) = response.into_parts();
@@ -94,7 +94,7 @@ impl Sending {
         (*head.status_mut(), *head.headers_mut()) = (parts.status, parts.headers);
         let Ok(mut stream) = respond.send_response(head, empty) else {
             observed.end(Ending::ClientGone);
-            return Err(Done::Over);
+            return Err(StreamOutcome::Over);
         };
         let Some(body) = body else {
             let bytes = whole.unwrap_or_default();
@@ -108,33 +108,33 @@ impl Sending {
                 Some((length, left)) => (Ending::Failed(wrong_length(length, left)), Some(Reason::INTERNAL_ERROR)),
                 None => (Ending::Whole, None),
             };
-            return Err(Done::Leaving(Leaving { stream, observed, how, total, reset }));
+            return Err(StreamOutcome::Leaving(UnsentAnswer { stream, observed, how, total, reset }));
         };
-        Ok(Sending {
+        Ok(BodySender {
             stream: Some(stream),
             body,
             ahead: Bytes::new(),
-            next: Next::More,
+            next: NextFrame::More,
             left,
             grpc: asked.grpc,
             observed,
             stalled: None,
             waited: Duration::ZERO,
-            pace: Pace::default(),
+            pace: TimeBalance::default(),
             hurried,
             alarm: Alarm::default(),
         })
     }
 
     /// Continues sending until the answer ends.
-    pub fn poll(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<Done> {
+    pub fn poll(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<StreamOutcome> {
         loop {
-            let Some(stream) = &mut self.stream else { return Poll::Ready(Done::Over) };
+            let Some(stream) = &mut self.stream else { return Poll::Ready(StreamOutcome::Over) };
             if let Poll::Ready(reason) = stream.poll_reset(cx) {
                 self.observed.end(reason.map_or(Ending::ClientGone, Ending::ClientReset));
-                return Poll::Ready(Done::Over);
+                return Poll::Ready(StreamOutcome::Over);
             }
-            let pulling = self.ahead.is_empty() && matches!(self.next, Next::More);
+            let pulling = self.ahead.is_empty() && matches!(self.next, NextFrame::More);
             if self.ahead.is_empty() && !pulling {
                 return Poll::Ready(self.finish());
             }
@@ -145,7 +145,7 @@ impl Sending {
                     Poll::Ready(Some(Ok(_))) => continue,
                     Poll::Ready(_) => {
                         self.observed.end(Ending::ClientGone);
-                        return Poll::Ready(Done::Over);
+                        return Poll::Ready(StreamOutcome::Over);
                     }
                     Poll::Pending => return self.poll_stalled(settings, cx),
                 }
@@ -160,14 +160,14 @@ impl Sending {
                 continue;
             }
             let part = self.ahead.split_to(stream.capacity().min(self.ahead.len()));
-            let last = self.ahead.is_empty() && matches!(self.next, Next::End);
+            let last = self.ahead.is_empty() && matches!(self.next, NextFrame::End);
             self.observed.bytes += part.len() as u64;
             if let Some(rate) = settings.min_rate.as_ref().filter(|_| self.hurried && !self.waited.is_zero()) {
                 self.pace.moved(std::mem::take(&mut self.waited), part.len() as u64, rate, settings.write);
             }
             if stream.send_data(part, last).is_err() {
                 self.observed.end(Ending::ClientGone);
-                return Poll::Ready(Done::Over);
+                return Poll::Ready(StreamOutcome::Over);
             }
             if last {
                 return Poll::Ready(self.leave(Ending::Whole, None));
@@ -176,7 +176,7 @@ impl Sending {
     }
 
     /// The client's window is closed: checks for how long.
-    fn poll_stalled(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<Done> {
+    fn poll_stalled(&mut self, settings: &Settings, cx: &mut Context<'_>) -> Poll<StreamOutcome> {
         let since = *self.stalled.get_or_insert_with(Instant::now);
         let mut due = since + settings.write;
         if let Some(rate) = settings.min_rate.as_ref().filter(|_| self.hurried) {
@@ -189,7 +189,7 @@ impl Sending {
             stream.send_reset(Reason::CANCEL);
         }
         self.observed.end(Ending::ClientSlow);
-        Poll::Ready(Done::Over)
+        Poll::Ready(StreamOutcome::Over)
     }
 
     /// Reads what is available, and joins small pieces up to one frame.
@@ -205,7 +205,7 @@ impl Sending {
             if self.body.is_end_stream() {
                 self.next = self.whole();
             }
-            let (first, more) = (self.ahead.is_empty() && small.is_empty(), matches!(self.next, Next::More));
+            let (first, more) = (self.ahead.is_empty() && small.is_empty(), matches!(self.next, NextFrame::More));
             if first && (data.len() >= SMALL || !more) {
                 self.ahead = data;
                 break;
@@ -236,7 +236,7 @@ impl Sending {
                 return None;
             }
             Some(Err(error)) => {
-                self.next = Next::Failed(error);
+                self.next = NextFrame::Failed(error);
                 return None;
             }
             Some(Ok(frame)) => frame,
@@ -245,7 +245,9 @@ impl Sending {
             Ok(data) => data,
             Err(frame) => {
                 self.next = match (self.whole(), frame.into_trailers()) {
-                    (Next::End, Ok(trailers)) => trailers::pass(trailers, |_| true).map_or(Next::End, Next::Trailers),
+                    (NextFrame::End, Ok(trailers)) => {
+                        trailers::pass(trailers, |_| true).map_or(NextFrame::End, NextFrame::Trailers)
+                    }
                     (next, _) => next,
                 };
                 return None;
@@ -254,7 +256,7 @@ impl Sending {
         let length = data.len() as u64;
         match self.left {
             Some(left) if left < length => {
-                self.next = Next::Failed(wrong_length(length, left));
+                self.next = NextFrame::Failed(wrong_length(length, left));
                 return None;
             }
             Some(left) => self.left = Some(left - length),
@@ -264,47 +266,47 @@ impl Sending {
     }
 
     /// The step after the last byte.
-    fn whole(&self) -> Next {
+    fn whole(&self) -> NextFrame {
         match self.left {
-            Some(left @ 1..) => Next::Failed(wrong_length(0, left)),
-            _ => Next::End,
+            Some(left @ 1..) => NextFrame::Failed(wrong_length(0, left)),
+            _ => NextFrame::End,
         }
     }
 
     /// All bytes have been passed to `h2`: says how the answer ends.
-    fn finish(&mut self) -> Done {
-        let Some(stream) = &mut self.stream else { return Done::Over };
-        match std::mem::replace(&mut self.next, Next::End) {
-            Next::More | Next::End => {
+    fn finish(&mut self) -> StreamOutcome {
+        let Some(stream) = &mut self.stream else { return StreamOutcome::Over };
+        match std::mem::replace(&mut self.next, NextFrame::End) {
+            NextFrame::More | NextFrame::End => {
                 let _ = stream.send_data(Bytes::new(), true);
                 self.leave(Ending::Whole, None)
             }
-            Next::Trailers(trailers) => {
+            NextFrame::Trailers(trailers) => {
                 let _ = stream.send_trailers(trailers);
                 self.leave(Ending::Whole, None)
             }
-            Next::Failed(error) if self.grpc => {
+            NextFrame::Failed(error) if self.grpc => {
                 let _ = stream.send_trailers(grpc::trailers(error.status(), error.detail()));
                 self.leave(Ending::Failed(error), None)
             }
-            Next::Failed(error) => self.leave(Ending::Failed(error), Some(Reason::INTERNAL_ERROR)),
+            NextFrame::Failed(error) => self.leave(Ending::Failed(error), Some(Reason::INTERNAL_ERROR)),
         }
     }
 
-    fn leave(&mut self, how: Ending, reset: Option<Reason>) -> Done {
-        let Some(stream) = self.stream.take() else { return Done::Over };
+    fn leave(&mut self, how: Ending, reset: Option<Reason>) -> StreamOutcome {
+        let Some(stream) = self.stream.take() else { return StreamOutcome::Over };
         let total = self.observed.bytes;
         let observed = Observed { observer: self.observed.observer.take(), bytes: total };
-        Done::Leaving(Leaving { stream, observed, how, total, reset })
+        StreamOutcome::Leaving(UnsentAnswer { stream, observed, how, total, reset })
     }
 }
 
 /// Fails a stream of which no byte was sent.
-fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>) -> Done {
+fn fail(error: Error, mut observed: Observed, respond: &mut SendResponse<Bytes>) -> StreamOutcome {
     tracing::error!(%error, "an answer could not be written");
     respond.send_reset(Reason::INTERNAL_ERROR);
     observed.end(Ending::Failed(error));
-    Done::Over
+    StreamOutcome::Over
 }
 
 /// Removes fields that HTTP/2 forbids and sets the length if it is known. Returns how many bytes must follow, if the

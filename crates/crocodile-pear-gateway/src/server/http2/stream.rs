@@ -18,14 +18,14 @@ use tokio::time::{Instant, timeout};
 use super::super::handler::Handler;
 use super::super::reply::Reply;
 use super::super::request::{ClientRequest, Connection};
-use super::super::shared::Core;
+use super::super::shared::CoreState;
 use super::aside::Aside;
-use super::done::Done;
+use super::done::StreamOutcome;
 use super::request::{self, Head};
-use super::send::{Asked, Sending};
+use super::send::{BodySender, ResponseMode};
 use super::tunnel;
 use super::turn::Turn;
-use super::upload::{self, Came, RequestBody};
+use super::upload::{self, Came, StreamBody};
 use super::wire::SharedWire;
 
 /// How long a complete answer waits for the end of its request, which usually follows at once. Without the wait, the
@@ -41,7 +41,7 @@ const NO_TUNNEL: Refusal =
 struct OpenedStream {
     /// If it is refused: why, and for a page of which origin.
     request: Result<ClientRequest, (Refusal, Option<HeaderValue>)>,
-    asked: Asked,
+    asked: ResponseMode,
     aside: Arc<Aside>,
     /// The client's side of a tunnel.
     tunnel: Option<RecvStream>,
@@ -49,13 +49,13 @@ struct OpenedStream {
 
 /// Serves one request until `h2` has its answer.
 pub async fn serve<H: Handler>(
-    core: Arc<Core<H>>,
+    core: Arc<CoreState<H>>,
     connection: Arc<Connection>,
     wire: SharedWire,
     turn: Arc<Turn>,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-) -> Done {
+) -> StreamOutcome {
     let began = Instant::now();
     let id = respond.stream_id().as_u32();
     let mut noted = Noted { wire: &wire, id, leaves: false };
@@ -69,7 +69,7 @@ pub async fn serve<H: Handler>(
             });
             match handled.await {
                 Some(reply) => final_answer(reply, tunnel.is_some(), &connection, &core),
-                None => return Done::GivenUp(began),
+                None => return StreamOutcome::GivenUp(began),
             }
         }
         Err((refusal, origin)) => core.handler.refuse(refusal, origin, &connection),
@@ -85,7 +85,7 @@ pub async fn serve<H: Handler>(
     let done = match tunnel.filter(|_| agreed) {
         // Boxed: tunnels are rare, and their size would be added to every stream's future.
         Some(recv) => Box::pin(tunnel::run(reply, recv, respond)).await,
-        None => match Sending::new(reply, asked, respond) {
+        None => match BodySender::new(reply, asked, respond) {
             Ok(mut sending) => {
                 let sent = poll_fn(|cx| match turn.defers(cx) {
                     true => Poll::Pending,
@@ -96,7 +96,7 @@ pub async fn serve<H: Handler>(
             Err(done) => done,
         },
     };
-    noted.leaves = matches!(done, Done::Leaving(_));
+    noted.leaves = matches!(done, StreamOutcome::Leaving(_));
     done
 }
 
@@ -117,7 +117,7 @@ impl Drop for Noted<'_> {
 }
 
 fn open<H: Handler>(
-    core: &Core<H>,
+    core: &CoreState<H>,
     connection: &Arc<Connection>,
     wire: &SharedWire,
     request: Request<RecvStream>,
@@ -125,7 +125,7 @@ fn open<H: Handler>(
     let (head, mut recv) = request.into_parts();
     let id = recv.stream_id().as_u32();
     let aside = Arc::new(Aside::default());
-    let mut asked = Asked { head_only: head.method == Method::HEAD, grpc: false };
+    let mut asked = ResponseMode { head_only: head.method == Method::HEAD, grpc: false };
     let head = match request::admit(head, core.bounds()) {
         Ok(head) => head,
         Err(refusal) => return OpenedStream { request: Err(refusal), asked, aside, tunnel: None },
@@ -141,7 +141,7 @@ fn open<H: Handler>(
             Came::Whole(bytes) => Body::Bytes(bytes),
             Came::Part(first) => {
                 let (aside, wire) = (aside.clone(), wire.clone());
-                Body::Pulled(Box::pin(RequestBody::new(recv, first, length, expects, aside, wire, &core.settings)))
+                Body::Pulled(Box::pin(StreamBody::new(recv, first, length, expects, aside, wire, &core.settings)))
             }
         };
         (body, None)
@@ -181,7 +181,7 @@ fn poll_handler(
 }
 
 /// The reply, unless its status cannot be final or would tell the client that it has a tunnel.
-fn final_answer<H: Handler>(reply: Reply, tunnel: bool, connection: &Arc<Connection>, core: &Core<H>) -> Reply {
+fn final_answer<H: Handler>(reply: Reply, tunnel: bool, connection: &Arc<Connection>, core: &CoreState<H>) -> Reply {
     let status = reply.response.status();
     match matches!(reply.response.body(), Body::Tunnel(_)) {
         true if tunnel && status == StatusCode::SWITCHING_PROTOCOLS => reply,

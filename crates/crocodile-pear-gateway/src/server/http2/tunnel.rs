@@ -17,17 +17,17 @@ use http::header::{HeaderName, SEC_WEBSOCKET_ACCEPT};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::super::copy::{Ended, Stopped, Way, Ways};
+use super::super::copy::{Direction, Directions, Stopped, TunnelEnd};
 use super::super::reply::{Ending, Observed, Reply};
-use super::done::{Done, Leaving};
+use super::done::{StreamOutcome, UnsentAnswer};
 use super::request::framing;
 
 /// Accepts the tunnel and runs it until it ends.
-pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes>) -> Done {
+pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes>) -> StreamOutcome {
     let Reply { response, observer, .. } = reply;
     let mut observed = Observed { observer, bytes: 0 };
     let (mut head, body) = response.into_parts();
-    let Body::Tunnel(Tunnel { mut stream, early, idle }) = body else { return Done::Over };
+    let Body::Tunnel(Tunnel { mut stream, early, idle }) = body else { return StreamOutcome::Over };
     head.status = StatusCode::OK;
     // HTTP/2 has no such fields.
     let of_http1 = |name: &&HeaderName| framing(name) || **name == SEC_WEBSOCKET_ACCEPT;
@@ -35,17 +35,19 @@ pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes
     for name in gone {
         head.headers.remove(name);
     }
-    let Ok(send) = respond.send_response(http::Response::from_parts(head, ()), false) else { return Done::Over };
+    let Ok(send) = respond.send_response(http::Response::from_parts(head, ()), false) else {
+        return StreamOutcome::Over;
+    };
     let mut client = Ends { recv, send, held: Bytes::new() };
-    let mut ways = Ways { up: Way::new(Bytes::new()), down: Way::new(early) };
+    let mut directions = Directions { up: Direction::new(Bytes::new()), down: Direction::new(early) };
     let (mut moved, mut alarm) = (Instant::now(), Alarm::default());
     let stopped = poll_fn(|cx| {
-        let before = ways.moved();
-        let stopped = ways.poll_copy(&mut client, stream.as_mut(), Poll::Ready(Ok(())), cx);
+        let before = directions.moved();
+        let stopped = directions.poll_copy(&mut client, stream.as_mut(), Poll::Ready(Ok(())), cx);
         if let Poll::Ready(stopped) = stopped {
             return Poll::Ready(stopped);
         }
-        if before != ways.moved() {
+        if before != directions.moved() {
             moved = Instant::now();
         }
         match idle {
@@ -54,20 +56,26 @@ pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes
         }
     })
     .await;
-    let total = ways.down.bytes;
+    let total = directions.down.bytes;
     observed.bytes = total;
     if let Stopped::Idle = stopped {
         let _ = poll_fn(|cx| Poll::Ready(Pin::new(&mut stream).poll_shutdown(cx))).await;
         let _ = client.send.send_data(Bytes::new(), true);
     }
     match stopped.ending() {
-        Ended::Closed(how) => Done::Leaving(Leaving { stream: client.send, observed, how, total, reset: None }),
-        Ended::Broken(how @ Ending::Failed(_)) => {
-            Done::Leaving(Leaving { stream: client.send, observed, how, total, reset: Some(Reason::CANCEL) })
+        TunnelEnd::Closed(how) => {
+            StreamOutcome::Leaving(UnsentAnswer { stream: client.send, observed, how, total, reset: None })
         }
-        Ended::Broken(how) => {
+        TunnelEnd::Broken(how @ Ending::Failed(_)) => StreamOutcome::Leaving(UnsentAnswer {
+            stream: client.send,
+            observed,
+            how,
+            total,
+            reset: Some(Reason::CANCEL),
+        }),
+        TunnelEnd::Broken(how) => {
             observed.end(how);
-            Done::Over
+            StreamOutcome::Over
         }
     }
 }

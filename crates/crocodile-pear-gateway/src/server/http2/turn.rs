@@ -20,7 +20,7 @@ const RUNNING: u8 = 1;
 /// that comes later is still there when the turn ends, wherever the turn stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Part {
+pub enum TurnPart {
     /// The requests and their handlers.
     Streams = 2,
     /// The frames: `h2` and the socket.
@@ -45,7 +45,7 @@ impl Turn {
         Arc::new(Turn { task, state: AtomicU8::new(0), first, until: 0.into() })
     }
 
-    pub fn waker(self: &Arc<Self>, part: Part) -> Waker {
+    pub fn waker(self: &Arc<Self>, part: TurnPart) -> Waker {
         Waker::from(Arc::new(PartWaker { turn: self.clone(), part }))
     }
 
@@ -84,7 +84,7 @@ impl Turn {
     }
 
     /// Takes the wake of a part, which must be polled next; returns whether there was one.
-    pub fn take(&self, part: Part) -> bool {
+    pub fn take(&self, part: TurnPart) -> bool {
         self.state.fetch_and(!(part as u8), AcqRel) & part as u8 != 0
     }
 
@@ -96,7 +96,7 @@ impl Turn {
     }
 
     /// Wakes a part: in this turn if one is running, else in the next.
-    pub fn wake(&self, part: Part) {
+    pub fn wake(&self, part: TurnPart) {
         if self.state.fetch_or(part as u8, AcqRel) & RUNNING == 0 {
             self.wake_task();
         }
@@ -110,7 +110,7 @@ impl Turn {
 #[derive(Debug)]
 struct PartWaker {
     turn: Arc<Turn>,
-    part: Part,
+    part: TurnPart,
 }
 
 impl Wake for PartWaker {
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn a_wake_within_a_turn_is_told_once_and_one_between_turns_wakes_the_task() {
         let (count, turn) = (Arc::new(Count::default()), Turn::new());
-        let (task, inner) = (Waker::from(count.clone()), turn.waker(Part::Streams));
+        let (task, inner) = (Waker::from(count.clone()), turn.waker(TurnPart::Streams));
         turn.begin(Instant::now(), &Context::from_waker(&task));
         inner.wake_by_ref();
         inner.wake_by_ref();
-        assert!(turn.woken() && !turn.take(Part::Frames) && turn.take(Part::Streams));
-        assert!(!turn.woken() && !turn.take(Part::Streams));
+        assert!(turn.woken() && !turn.take(TurnPart::Frames) && turn.take(TurnPart::Streams));
+        assert!(!turn.woken() && !turn.take(TurnPart::Streams));
         turn.end();
         assert_eq!(count.0.load(Relaxed), 0);
         inner.wake_by_ref();
@@ -154,7 +154,7 @@ mod tests {
         turn.begin(Instant::now(), &Context::from_waker(&task));
         assert!(!turn.woken());
         inner.wake_by_ref();
-        assert!(!turn.take(Part::Frames));
+        assert!(!turn.take(TurnPart::Frames));
         turn.end();
         assert_eq!(count.0.load(Relaxed), 2);
     }
@@ -164,7 +164,7 @@ mod tests {
     fn a_wake_that_was_not_taken_outlives_the_turn() {
         let (count, turn) = (Arc::new(Count::default()), Turn::new());
         let task = Waker::from(count.clone());
-        for (woken, taken) in [(Part::Streams, Part::Frames), (Part::Frames, Part::Streams)] {
+        for (woken, taken) in [(TurnPart::Streams, TurnPart::Frames), (TurnPart::Frames, TurnPart::Streams)] {
             turn.begin(Instant::now(), &Context::from_waker(&task));
             turn.waker(woken).wake();
             turn.take(taken);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_wake_of_another_thread_at_the_end_of_a_turn_is_not_lost() {
         let (count, turn) = (Arc::new(Count::default()), Turn::new());
-        let (task, inner) = (Waker::from(count.clone()), turn.waker(Part::Frames));
+        let (task, inner) = (Waker::from(count.clone()), turn.waker(TurnPart::Frames));
         for _ in 0..2_000 {
             let before = count.0.load(Relaxed);
             turn.begin(Instant::now(), &Context::from_waker(&task));

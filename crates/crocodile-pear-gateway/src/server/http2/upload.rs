@@ -14,7 +14,7 @@ use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::super::pace::{MinRate, Pace};
+use super::super::pace::{MinRate, TimeBalance};
 use super::super::settings::Settings;
 use super::aside::Aside;
 use super::wire::SharedWire;
@@ -51,7 +51,7 @@ pub fn take(recv: &mut RecvStream, grpc: bool) -> Came {
 const MOST_AT_ONCE: usize = 64 * 1024;
 
 /// A body that is read on demand.
-pub struct RequestBody {
+pub struct StreamBody {
     recv: RecvStream,
     first: Bytes,
     /// Bytes still to come, if known.
@@ -63,14 +63,14 @@ pub struct RequestBody {
     /// How long the next bytes may take.
     limit: Duration,
     rate: Option<MinRate>,
-    pace: Pace,
+    pace: TimeBalance,
     /// Since when the handler has been waiting for them.
     since: Option<Instant>,
     alarm: Alarm,
     ended: bool,
 }
 
-impl RequestBody {
+impl StreamBody {
     pub fn new(
         recv: RecvStream,
         first: Bytes,
@@ -81,7 +81,7 @@ impl RequestBody {
         settings: &Settings,
     ) -> Self {
         let expected = expected && first.is_empty();
-        RequestBody {
+        StreamBody {
             recv,
             first,
             left: length,
@@ -90,7 +90,7 @@ impl RequestBody {
             wire,
             limit: settings.body,
             rate: settings.min_rate.clone(),
-            pace: Pace::default(),
+            pace: TimeBalance::default(),
             since: None,
             alarm: Alarm::default(),
             ended: false,
@@ -138,7 +138,7 @@ impl RequestBody {
     }
 }
 
-impl Body for RequestBody {
+impl Body for StreamBody {
     type Data = Bytes;
     type Error = Error;
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::super::io::Io;
 use super::budget::Budget;
-use super::frames::{END_HEADERS, END_STREAM, PREFACE, Passing, Scanner, kind};
+use super::frames::{END_HEADERS, END_STREAM, FramePart, PREFACE, Scanner, kind};
 
 /// The most bytes read in one turn of the connection's task, so that a flood of small frames leaves time for other
 /// connections.
@@ -322,7 +322,7 @@ fn came(coming: &mut Vec<(u32, Option<Waker>)>, stream: u32) {
 }
 
 fn note_sent(outbound: &mut Scanner, bytes: &[u8], answers: &mut [Answer], budget: &mut Budget, now: Instant) {
-    outbound.scan(bytes, |frame: Passing| {
+    outbound.scan(bytes, |frame: FramePart| {
         if frame.begins {
             budget.sent(&frame);
         }

@@ -12,7 +12,7 @@ use super::identity::Identity;
 
 /// The certificates of a listener by name.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct CertificateResolver {
     /// By name, or by the part after the `*` of a wildcard. A name can have several certificates, with different kinds
     /// of keys.
     names: HashMap<String, Vec<Arc<CertifiedKey>>>,
@@ -22,7 +22,7 @@ pub(super) struct Choice {
     first: Option<Arc<CertifiedKey>>,
 }
 
-impl Choice {
+impl CertificateResolver {
     pub fn new(identities: &[Identity], acquired: &[Arc<Acquired>]) -> Self {
         let mut names: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
         for identity in identities {
@@ -32,7 +32,7 @@ impl Choice {
             }
         }
         let first = identities.first().map(|identity| identity.key.clone());
-        Choice { names, acquired: acquired.to_vec(), first }
+        CertificateResolver { names, acquired: acquired.to_vec(), first }
     }
 
     /// The certificate for this name and for a client that supports these signature schemes.
@@ -61,7 +61,7 @@ impl Choice {
     }
 }
 
-impl ResolvesServerCert for Choice {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.choose(hello.server_name(), hello.signature_schemes())
     }

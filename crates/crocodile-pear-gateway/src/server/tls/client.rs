@@ -42,7 +42,7 @@ pub enum Overdue {
 
 /// Which client certificates are accepted.
 #[derive(Clone, Debug)]
-pub struct Trust {
+pub struct ClientTrust {
     pub(super) verifier: Arc<dyn ClientCertVerifier>,
     /// When the first of its revocation lists expires.
     pub next_update: Option<SystemTime>,
@@ -50,7 +50,7 @@ pub struct Trust {
     made_of: (Vec<u8>, Option<Vec<u8>>, Demand, Overdue),
 }
 
-impl PartialEq for Trust {
+impl PartialEq for ClientTrust {
     fn eq(&self, other: &Self) -> bool {
         self.made_of == other.made_of
     }
@@ -65,7 +65,7 @@ pub enum Distrust {
     Lists(String),
 }
 
-impl Trust {
+impl ClientTrust {
     /// Trusts certificates that these authorities have signed and that are in none of the lists. Both are PEM.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Trust {
         }
         let unusable = |error| Distrust::Lists(format!("the lists cannot be used: {error}"));
         let verifier = builder.build().map_err(unusable)?;
-        Ok(Trust { verifier, next_update, made_of: (authorities, lists, demand, overdue) })
+        Ok(ClientTrust { verifier, next_update, made_of: (authorities, lists, demand, overdue) })
     }
 }
 

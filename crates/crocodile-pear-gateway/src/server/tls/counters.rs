@@ -7,7 +7,7 @@ use rustls::{CertificateError, Error, HandshakeKind};
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum HandshakeFailure {
     /// The client left during the handshake.
     ClientGone,
     /// The handshake took too long.
@@ -28,61 +28,63 @@ pub enum Reason {
     Protocol,
 }
 
-impl Reason {
-    const ALL: [Reason; 9] = [
-        Reason::ClientGone,
-        Reason::Timeout,
-        Reason::NotTls,
-        Reason::Incompatible,
-        Reason::NoCertificate,
-        Reason::CertificateMissing,
-        Reason::CertificateRefused,
-        Reason::RefusedByClient,
-        Reason::Protocol,
+impl HandshakeFailure {
+    const ALL: [HandshakeFailure; 9] = [
+        HandshakeFailure::ClientGone,
+        HandshakeFailure::Timeout,
+        HandshakeFailure::NotTls,
+        HandshakeFailure::Incompatible,
+        HandshakeFailure::NoCertificate,
+        HandshakeFailure::CertificateMissing,
+        HandshakeFailure::CertificateRefused,
+        HandshakeFailure::RefusedByClient,
+        HandshakeFailure::Protocol,
     ];
 
     /// The value of the label.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::ClientGone => "client-gone",
-            Reason::Timeout => "timeout",
-            Reason::NotTls => "not-tls",
-            Reason::Incompatible => "incompatible",
-            Reason::NoCertificate => "no-certificate",
-            Reason::CertificateMissing => "certificate-missing",
-            Reason::CertificateRefused => "certificate-refused",
-            Reason::RefusedByClient => "refused-by-client",
-            Reason::Protocol => "protocol",
+            HandshakeFailure::ClientGone => "client-gone",
+            HandshakeFailure::Timeout => "timeout",
+            HandshakeFailure::NotTls => "not-tls",
+            HandshakeFailure::Incompatible => "incompatible",
+            HandshakeFailure::NoCertificate => "no-certificate",
+            HandshakeFailure::CertificateMissing => "certificate-missing",
+            HandshakeFailure::CertificateRefused => "certificate-refused",
+            HandshakeFailure::RefusedByClient => "refused-by-client",
+            HandshakeFailure::Protocol => "protocol",
         }
     }
 
     pub(super) fn of(error: &io::Error) -> Self {
         let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
-            return Reason::ClientGone;
+            return HandshakeFailure::ClientGone;
         };
         match error {
-            Error::NoCertificatesPresented => Reason::CertificateMissing,
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) => Reason::CertificateRefused,
-            Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => Reason::CertificateRefused,
+            Error::NoCertificatesPresented => HandshakeFailure::CertificateMissing,
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => HandshakeFailure::CertificateRefused,
+            Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => HandshakeFailure::CertificateRefused,
             // The error of rustls if the resolver returns no certificate.
-            Error::General(text) if text.contains("no server certificate chain resolved") => Reason::NoCertificate,
-            Error::AlertReceived(_) => Reason::RefusedByClient,
-            Error::InvalidMessage(_) => Reason::NotTls,
-            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => Reason::Incompatible,
-            _ => Reason::Protocol,
+            Error::General(text) if text.contains("no server certificate chain resolved") => {
+                HandshakeFailure::NoCertificate
+            }
+            Error::AlertReceived(_) => HandshakeFailure::RefusedByClient,
+            Error::InvalidMessage(_) => HandshakeFailure::NotTls,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => HandshakeFailure::Incompatible,
+            _ => HandshakeFailure::Protocol,
         }
     }
 }
 
 /// The handshakes of a listener. They are rare compared with requests, so all cores share the counters.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct HandshakeCounters {
     full: AtomicU64,
     resumed: AtomicU64,
-    failed: [AtomicU64; Reason::ALL.len()],
+    failed: [AtomicU64; HandshakeFailure::ALL.len()],
 }
 
-impl Counters {
+impl HandshakeCounters {
     pub(super) fn done(&self, kind: Option<HandshakeKind>) {
         match kind {
             Some(HandshakeKind::Resumed) => self.resumed.fetch_add(1, Relaxed),
@@ -90,7 +92,7 @@ impl Counters {
         };
     }
 
-    pub(super) fn fail(&self, reason: Reason) {
+    pub(super) fn fail(&self, reason: HandshakeFailure) {
         self.failed[reason as usize].fetch_add(1, Relaxed);
     }
 
@@ -101,6 +103,6 @@ impl Counters {
 
     /// Failed handshakes, by reason.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Reason::ALL.iter().zip(&self.failed).map(|(reason, count)| (reason.name(), count.load(Relaxed)))
+        HandshakeFailure::ALL.iter().zip(&self.failed).map(|(reason, count)| (reason.name(), count.load(Relaxed)))
     }
 }
