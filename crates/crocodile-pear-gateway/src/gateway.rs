@@ -42,7 +42,7 @@ use crate::gateway::layer_origins::{PlaceOfLayers, origins};
 use crate::http::route::{HostPattern, Hosts, Route, Routes};
 use crate::http::version::Adapting;
 use crate::layer::stack::Stack;
-use crate::layer::{self, CompileServices, LayerPosition, PathParams, Paths};
+use crate::layer::{self, CompileServices, LayerPosition, PathParams, PathResolver};
 use crate::layers::Shared;
 use crate::listeners::spec::{CompiledListener, check_folder};
 use crate::net::address::{self, Address};
@@ -94,7 +94,7 @@ pub struct CompileEnvironment<'a> {
     /// Reads the files that the document names.
     pub files: Files<'a>,
     /// Gives the path of a file that the document names.
-    pub paths: Paths<'a>,
+    pub paths: PathResolver<'a>,
     /// State that outlives a gateway. A reload continues with it.
     pub lasting: &'a Lasting,
 }

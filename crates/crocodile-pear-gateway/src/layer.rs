@@ -136,7 +136,7 @@ pub struct CompileServices<'a> {
     /// Reads the files that the document names.
     pub files: Files<'a>,
     /// Gives the path of a file that the document names.
-    pub paths: Paths<'a>,
+    pub paths: PathResolver<'a>,
     /// State that outlives a configuration: metrics, history, caches, destinations of log lines.
     pub lasting: &'a Lasting,
     /// The state that parts of the configuration share and take over from the configuration before.
@@ -176,7 +176,7 @@ pub struct Compile<'a> {
 }
 
 /// Gives the path of a file that the document names.
-pub type Paths<'a> = &'a dyn Fn(&Located<String>) -> PathBuf;
+pub type PathResolver<'a> = &'a dyn Fn(&Located<String>) -> PathBuf;
 
 /// The path parameters of an endpoint.
 #[derive(Clone, Copy, Default)]
@@ -189,7 +189,7 @@ pub struct PathParams<'a> {
 
 impl<'a> CompileServices<'a> {
     /// The services of a configuration that has nothing but layers.
-    pub fn new(files: Files<'a>, paths: Paths<'a>, lasting: &'a Lasting) -> Self {
+    pub fn new(files: Files<'a>, paths: PathResolver<'a>, lasting: &'a Lasting) -> Self {
         CompileServices {
             files,
             paths,

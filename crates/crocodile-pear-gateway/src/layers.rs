@@ -45,7 +45,7 @@ macro_rules! layers {
             place: PhantomData<P>,
         }
 
-        impl<P: Place> Group for Layers<P> {
+        impl<P: LayerPlace> Group for Layers<P> {
             fn known() -> Vec<Field> {
                 [$(P::field::<$name::$spec>()),*].into_iter().flatten().collect()
             }
@@ -61,7 +61,7 @@ macro_rules! layers {
             }
         }
 
-        impl<P: Place> Layers<P> {
+        impl<P: LayerPlace> Layers<P> {
             /// The layers that are written here.
             pub fn written(&self) -> Vec<&'static str> {
                 let all = [$((stringify!($name), self.$name.is_some())),*];
@@ -102,7 +102,7 @@ macro_rules! layers {
 
         impl Shared {
             /// The layers that apply further in, where some are written again.
-            pub fn within<P: Place>(&self, own: &Layers<P>, cx: &mut Compile<'_>) -> Shared {
+            pub fn within<P: LayerPlace>(&self, own: &Layers<P>, cx: &mut Compile<'_>) -> Shared {
                 $(let $name = inner::<P, _, _>(&self.$name, own.$name.as_ref(), cx);)*
                 Shared { $($name,)* names_route: self.names_route || cx.names_route }
             }
@@ -231,7 +231,7 @@ fn inherited<T: Spec>() -> bool {
 }
 
 /// A place where layers can be written.
-pub trait Place {
+pub trait LayerPlace {
     const INNERMOST: bool = false;
 
     /// The field of a layer at this place.
@@ -253,7 +253,7 @@ pub trait Place {
 #[derive(Clone, Copy, Debug)]
 pub struct AtDocument;
 
-impl Place for AtDocument {
+impl LayerPlace for AtDocument {
     fn field<T: Spec>() -> Option<Field> {
         T::AT_DOCUMENT
     }
@@ -263,7 +263,7 @@ impl Place for AtDocument {
 #[derive(Clone, Copy, Debug)]
 pub struct AtGroup;
 
-impl Place for AtGroup {
+impl LayerPlace for AtGroup {
     fn field<T: Spec>() -> Option<Field> {
         T::AT_ENDPOINT
     }
@@ -272,7 +272,7 @@ impl Place for AtGroup {
 #[derive(Clone, Copy, Debug)]
 pub struct AtEndpoint;
 
-impl Place for AtEndpoint {
+impl LayerPlace for AtEndpoint {
     const INNERMOST: bool = true;
 
     fn field<T: Spec>() -> Option<Field> {
@@ -298,7 +298,7 @@ fn shared<T: Spec>(written: Option<&Setting<T>>, cx: &mut Compile<'_>) -> Holds<
     }
 }
 
-fn inner<P: Place, T: Spec<Ready = R>, R>(
+fn inner<P: LayerPlace, T: Spec<Ready = R>, R>(
     outer: &Holds<R>,
     own: Option<&Setting<T>>,
     cx: &mut Compile<'_>,

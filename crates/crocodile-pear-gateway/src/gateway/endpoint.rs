@@ -14,7 +14,7 @@ use http::Response;
 
 use crate::gateway::detach::Detaching;
 use crate::http::response;
-use crate::http::upgrade::Allowed;
+use crate::http::upgrade::UpgradeProtocols;
 use crate::layer::Verdict;
 use crate::layer::stack::{LayerPass, Stack};
 use crate::layer::unshared::Unshared;
@@ -42,7 +42,7 @@ pub struct Endpoint {
     /// The layers around pipeline and cache.
     pub layers: Arc<Stack>,
     /// The protocols that clients may upgrade to.
-    pub upgrade: Option<Allowed>,
+    pub upgrade: Option<UpgradeProtocols>,
     /// Whether its requests and answers are streams.
     pub(super) stream: StreamSpec,
     /// The newer version that serves this endpoint in the same way.

@@ -12,7 +12,7 @@ use http::{Method, Response, StatusCode};
 use crate::gateway::endpoint::Endpoint;
 use crate::http::response;
 use crate::http::route::{FoundRoute, METHODS, Routes};
-use crate::http::version::{Choice, Chooser, Named, Versioned};
+use crate::http::version::{Chooser, Named, VersionChoice, Versioned};
 use crate::layer::stack::Stack;
 
 /// The endpoints of one host.
@@ -33,7 +33,7 @@ pub(super) struct RouteTarget {
 
 impl RouteTarget {
     /// Whether this endpoint belongs to the version that a request asks for.
-    pub(super) fn serves(&self, choice: &mut Choice, scope: &Scope) -> bool {
+    pub(super) fn serves(&self, choice: &mut VersionChoice, scope: &Scope) -> bool {
         match &self.version {
             None => true,
             Some(own) => *choice.of(&own.chooser, scope) == Named::Version(own.index),
@@ -97,14 +97,14 @@ impl HostRoutes {
 
     /// Finds the endpoint for a request.
     pub(super) fn find(&self, scope: &Scope) -> Result<FoundRoute<'_, RouteTarget>, Error> {
-        let mut choice = Choice::default();
+        let mut choice = VersionChoice::default();
         self.routes.find(scope.method(), scope.path().unwrap_or_default(), |slot| slot.serves(&mut choice, scope))
     }
 
     /// The answer if the requested version does not exist, or does not have this endpoint.
     pub(super) fn other_version(&self, scope: &Scope) -> Option<Response<Body>> {
         let (method, path) = (scope.method(), scope.path()?);
-        let mut choice = Choice::default();
+        let mut choice = VersionChoice::default();
         let _ = self.routes.find(method, path, |slot| slot.serves(&mut choice, scope));
         if let Some((chooser, named)) = choice.made() {
             let all: Vec<&str> = chooser.names.iter().map(|name| &**name).collect();

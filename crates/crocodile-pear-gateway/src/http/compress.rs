@@ -26,14 +26,14 @@ use bytes::Bytes;
 use coded::Coded;
 use encoder::Encoder;
 use futures_util::future::Either;
-use held::Held;
+use held::HeldBody;
 use recorded::Recorded;
 
 use crate::http::response::untold;
 
 pub use encoder::{LARGE, Levels, SMALL};
-pub use media::{Media, usual};
-pub use negotiate::{Choice, Coding, choose};
+pub use media::{MediaRange, usual};
+pub use negotiate::{Coding, CodingChoice, choose};
 
 /// The coding that a client would have.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ pub struct Compressor {
     pub codings: Vec<Coding>,
     /// A shorter body is sent as it is.
     pub min_size: u64,
-    pub types: Vec<Media>,
+    pub types: Vec<MediaRange>,
     /// For small bodies.
     pub small: Levels,
     pub large: Levels,
@@ -71,8 +71,8 @@ impl Compressor {
     ) -> Option<impl Future<Output = ()> + Send + 'a> {
         let length = told(response).or_else(|| response.body().length());
         let choice = self.offer(response, request, length);
-        let (Choice::Coded(coding) | Choice::Only(coding)) = choice else { return None };
-        let wanted = WantedCoding { coding, asked: matches!(choice, Choice::Only(_)) };
+        let (CodingChoice::Coded(coding) | CodingChoice::Only(coding)) = choice else { return None };
+        let wanted = WantedCoding { coding, asked: matches!(choice, CodingChoice::Only(_)) };
         let kept = kept.filter(|kept| kept.is_all_of(response.body()));
         if kept.is_some_and(|kept| take(response, kept, wanted)) {
             return None;
@@ -128,7 +128,7 @@ impl Compressor {
         wanted: WantedCoding,
         copy: Option<Making>,
     ) {
-        let held = Held::look(body, length, self.min_size).await;
+        let held = HeldBody::look(body, length, self.min_size).await;
         if let Some(bytes) = held.whole() {
             return match self.small.is_slow(wanted.coding) {
                 true => self.code_elsewhere(response, bytes, wanted, copy).await,
@@ -159,7 +159,7 @@ impl Compressor {
         let exact = response.body().length().filter(|length| *length > 0);
         let length = told(response).or(exact);
         let choice = self.offer(response, request, length);
-        if let Choice::Coded(coding) | Choice::Only(coding) = choice {
+        if let CodingChoice::Coded(coding) | CodingChoice::Only(coding) = choice {
             describe(response.headers_mut(), coding);
             untold(response);
         }
@@ -167,18 +167,18 @@ impl Compressor {
 
     /// Chooses a coding for an answer whose body has this length, as far as that is known. If the choice depends on the client, the
     /// answer says so.
-    fn offer(&self, response: &mut Response<Body>, request: &HeaderMap, length: Option<u64>) -> Choice {
+    fn offer(&self, response: &mut Response<Body>, request: &HeaderMap, length: Option<u64>) -> CodingChoice {
         if response.status() == StatusCode::NOT_MODIFIED {
             self.confirm(response.headers_mut(), request);
         }
         if fixed(response) {
-            return Choice::Plain;
+            return CodingChoice::Plain;
         }
         let choice = negotiate::choose(request, &self.codings);
         let worth = length.is_none_or(|length| length >= self.min_size) && self.takes(response.headers());
-        let asked = matches!(choice, Choice::Only(_)) && length != Some(0);
+        let asked = matches!(choice, CodingChoice::Only(_)) && length != Some(0);
         if !worth && !asked {
-            return Choice::Plain;
+            return CodingChoice::Plain;
         }
         vary(response.headers_mut());
         choice

@@ -86,7 +86,7 @@ impl Upgrades {
         route: &Route,
         upstreams: &IndexMap<String, Arc<Upstream>>,
         problems: &mut Problems,
-    ) -> Option<Allowed> {
+    ) -> Option<UpgradeProtocols> {
         let Upgrades(Upgrade { to: Texts(to), idle }) = self;
         // All are read before one that failed ends it, so that every problem is found.
         let read: Vec<_> = to.iter().map(|name| protocol(name, *idle, problems)).collect();
@@ -101,7 +101,7 @@ impl Upgrades {
             let message = format!("`{}` uses HTTP/2 only, which has no upgrade", call.to);
             return problems.error(first.span, message, "write `protocol: auto` at the upstream");
         }
-        read.map(Allowed)
+        read.map(UpgradeProtocols)
     }
 }
 
@@ -136,9 +136,9 @@ fn proxied(pipeline: &[Located<Written>], route: &Route) -> Option<Proxied> {
 
 /// The protocols of an endpoint, ready.
 #[derive(Debug)]
-pub struct Allowed(Vec<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>>);
+pub struct UpgradeProtocols(Vec<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>>);
 
-impl Allowed {
+impl UpgradeProtocols {
     /// The first protocol that the client names and may have.
     pub fn choose(&self, client: &HeaderMap) -> Option<Arc<crocodile_pear::unstable::message::side_channel::Upgrade>> {
         list::field(client, &UPGRADE)
@@ -163,14 +163,14 @@ mod tests {
 
     use super::super::upgrade::*;
 
-    fn allowed(names: &[&'static str]) -> Allowed {
+    fn allowed(names: &[&'static str]) -> UpgradeProtocols {
         let upgrade = |name| {
             Arc::new(crocodile_pear::unstable::message::side_channel::Upgrade {
                 protocol: HeaderValue::from_static(name),
                 idle: IDLE,
             })
         };
-        Allowed(names.iter().copied().map(upgrade).collect())
+        UpgradeProtocols(names.iter().copied().map(upgrade).collect())
     }
 
     #[test]

@@ -5,8 +5,8 @@ mod choose;
 mod date;
 mod media;
 
-pub use adapt::{Adapting, Change};
-pub use choose::{Choice, Chooser, Named, Selector, fold, without};
+pub use adapt::{Adapting, VersionChange};
+pub use choose::{Chooser, Named, Selector, VersionChoice, fold, without};
 pub use date::Date;
 pub use media::MediaType;
 
@@ -18,7 +18,7 @@ use http::HeaderValue;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A version, ready.
-pub struct Version {
+pub struct ApiVersion {
     pub name: Arc<str>,
     /// The same for expressions, as `$version`.
     pub value: Value,
@@ -30,10 +30,10 @@ pub struct Version {
     pub documentation: Option<HeaderValue>,
 }
 
-impl Version {
+impl ApiVersion {
     /// A version of this name, of which nothing else is said.
     pub fn new(name: &str) -> Self {
-        Version { name: name.into(), value: jq::string(name), deprecated: None, sunset: None, documentation: None }
+        ApiVersion { name: name.into(), value: jq::string(name), deprecated: None, sunset: None, documentation: None }
     }
 
     /// "v1, deprecated 2026-06-01, ends 2027-06-01"
@@ -47,7 +47,7 @@ impl Version {
 /// An endpoint in one of the versions of its API.
 pub struct Versioned {
     pub group: Arc<str>,
-    pub version: Arc<Version>,
+    pub version: Arc<ApiVersion>,
     pub chooser: Arc<Chooser>,
     /// Which one it is, counted from the newest on.
     pub index: usize,

@@ -26,12 +26,12 @@ crocodile_pear::unstable::choice! {
 
 /// The setting `by` of a limit.
 pub struct By {
-    kind: Kind,
+    kind: KeyOrigin,
     /// How much of an IPv6 address is a client; `None`: each address is counted for itself.
     prefix: Option<Ipv6Prefix>,
 }
 
-enum Kind {
+enum KeyOrigin {
     /// All requests together.
     Everyone,
     /// `$client.address`, the usual one: it needs no evaluation.
@@ -42,7 +42,7 @@ enum Kind {
 
 /// The identity that a request is counted under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum LimitKey {
     /// The request is not limited.
     None,
     /// All requests are counted together.
@@ -68,39 +68,39 @@ impl By {
     /// The same for what is only noted: each IPv6 address stands for itself.
     pub fn exact(written: Option<&Expression>, cx: &mut Compile<'_>) -> Option<Self> {
         let kind = match written {
-            None => Kind::Everyone,
-            Some(written) if written.0.as_str().trim() == "$client.address" => Kind::Address,
-            Some(written) => Kind::Expression(Box::new(cx.filter(written, &[])?), LogLimiter::default()),
+            None => KeyOrigin::Everyone,
+            Some(written) if written.0.as_str().trim() == "$client.address" => KeyOrigin::Address,
+            Some(written) => KeyOrigin::Expression(Box::new(cx.filter(written, &[])?), LogLimiter::default()),
         };
         Some(By { kind, prefix: None })
     }
 
     /// Whether it can only be told after the authentication.
     pub fn needs_claims(&self) -> bool {
-        matches!(&self.kind, Kind::Expression(filter, _) if filter.uses().iter().any(|name| name == "claims"))
+        matches!(&self.kind, KeyOrigin::Expression(filter, _) if filter.uses().iter().any(|name| name == "claims"))
     }
 
     /// The identity that this request is counted under.
-    pub fn key(&self, scope: &Scope) -> Key {
+    pub fn key(&self, scope: &Scope) -> LimitKey {
         let (filter, failures) = match &self.kind {
-            Kind::Everyone => return Key::Everyone,
-            Kind::Address => {
-                return scope.facts().client().map_or(Key::None, |client| match client.address {
-                    ClientAddress::Unknown => Key::Unknown,
-                    address => Key::Address(address.ip().map(|address| self.client(address))),
+            KeyOrigin::Everyone => return LimitKey::Everyone,
+            KeyOrigin::Address => {
+                return scope.facts().client().map_or(LimitKey::None, |client| match client.address {
+                    ClientAddress::Unknown => LimitKey::Unknown,
+                    address => LimitKey::Address(address.ip().map(|address| self.client(address))),
                 });
             }
-            Kind::Expression(filter, failures) => (filter, failures),
+            KeyOrigin::Expression(filter, failures) => (filter, failures),
         };
         match filter.run_one(jq::null(), &mut |name| self.variable(scope, name)) {
-            Ok(None) => Key::None,
-            Ok(Some(value)) if value == jq::null() => Key::None,
-            Ok(Some(value)) => Key::Text(text(&value)),
+            Ok(None) => LimitKey::None,
+            Ok(Some(value)) if value == jq::null() => LimitKey::None,
+            Ok(Some(value)) => LimitKey::Text(text(&value)),
             Err(error) => {
                 if failures.allows() {
                     tracing::warn!(%error, "`by` of a limit failed; such requests are counted together");
                 }
-                Key::Failed
+                LimitKey::Failed
             }
         }
     }
@@ -129,18 +129,18 @@ impl By {
     /// For `explain`: what happens where the expression is null.
     pub fn outline_missing(&self, missing: Missing) -> &'static str {
         match (&self.kind, missing) {
-            (Kind::Everyone | Kind::Address, _) => "",
-            (Kind::Expression(..), Missing::Allow) => "; no limit where that is null",
-            (Kind::Expression(..), Missing::Limit) => "; one for all where that is null",
-            (Kind::Expression(..), Missing::Reject) => "; 403 where that is null",
+            (KeyOrigin::Everyone | KeyOrigin::Address, _) => "",
+            (KeyOrigin::Expression(..), Missing::Allow) => "; no limit where that is null",
+            (KeyOrigin::Expression(..), Missing::Limit) => "; one for all where that is null",
+            (KeyOrigin::Expression(..), Missing::Reject) => "; 403 where that is null",
         }
     }
 
     pub fn outline(&self) -> &'static str {
         match self.kind {
-            Kind::Everyone => "all together",
-            Kind::Address => "each client address",
-            Kind::Expression(..) => "each value of its expression",
+            KeyOrigin::Everyone => "all together",
+            KeyOrigin::Address => "each client address",
+            KeyOrigin::Expression(..) => "each value of its expression",
         }
     }
 }

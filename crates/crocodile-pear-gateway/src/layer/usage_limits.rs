@@ -11,7 +11,7 @@ mod rate;
 mod shared;
 mod table;
 
-pub use self::allowance::{Allowance, Amount, Kind, LARGEST, Written};
+pub use self::allowance::{Allowance, AllowanceKind, Amount, LARGEST, WrittenValue};
 pub use self::charge::Charges;
 pub use self::limit::{Limit, LimitFields};
 pub use self::limiter::{LimitPlace, Limits};

@@ -26,14 +26,14 @@ impl Spec for Adapt {
     }
 
     fn around(_: &Arc<Self>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        at.adapting.map(|adapting| Arc::new(Requests(adapting.clone())) as Arc<dyn Layer>)
+        at.adapting.map(|adapting| Arc::new(RequestAdapter(adapting.clone())) as Arc<dyn Layer>)
     }
 }
 
 // The spec has no settings of its own.
-struct Requests(Arc<Adapting>);
+struct RequestAdapter(Arc<Adapting>);
 
-impl Layer for Requests {
+impl Layer for RequestAdapter {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         if !self.0.reads_body() {
             return match self.0.change_query(scope) {

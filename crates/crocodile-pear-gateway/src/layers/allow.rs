@@ -28,7 +28,7 @@ impl Decode for Allow {
 }
 
 impl Spec for Allow {
-    type Ready = Rule;
+    type Ready = AllowRule;
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "allow",
@@ -41,13 +41,13 @@ impl Spec for Allow {
         "A condition that requests to it must meet. Overrides the top-level setting; `off` for none.",
     ));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Rule>> {
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<AllowRule>> {
         let filter = cx.condition(&self.0, &[])?;
         let written = self.0.0.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(Arc::new(Rule { filter, written, limiter: LogLimiter::every(OFTEN) }))
+        Some(Arc::new(AllowRule { filter, written, limiter: LogLimiter::every(OFTEN) }))
     }
 
-    fn around(ready: &Arc<Rule>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<AllowRule>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.dependence.add_reads(ready.filter.reads());
         Some(ready.clone())
     }
@@ -57,13 +57,13 @@ impl Spec for Allow {
 const OFTEN: Duration = Duration::from_secs(1);
 
 /// Lets a request pass if the expression is true for it.
-pub struct Rule {
+pub struct AllowRule {
     filter: Filter,
     written: String,
     limiter: LogLimiter,
 }
 
-impl Layer for Rule {
+impl Layer for AllowRule {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         let told = self.filter.run_one(jq::null(), &mut |name| scope.variable(name, &None));
         match told {

@@ -8,7 +8,7 @@ use crocodile_pear::unstable::config::spec::{Expression, Field, Located, Size, o
 use crocodile_pear::unstable::runtime::thread_id;
 use crocodile_pear::unstable::spec;
 
-use crate::layer::limit_key::{By, Key};
+use crate::layer::limit_key::{By, LimitKey};
 use crate::layer::{Compile, Layer, LayerPosition, Spec};
 use crate::runtime::tasks::Work;
 use crate::telemetry::analytics::{self, OTHER, Settings, Subject};
@@ -48,14 +48,14 @@ fn folder(text: Located<String>, problems: &mut Problems) -> Option<Analytics> {
 }
 
 impl Spec for Analytics {
-    type Ready = Counting;
+    type Ready = AnalyticsCounter;
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "analytics",
         "Statistics per endpoint and consumer over minutes, hours and days, stored in files. Off by default.",
     ));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Counting>> {
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<AnalyticsCounter>> {
         let by = match &self.by {
             None => Some(None),
             written => By::exact(written.as_ref(), cx).map(|by| Some(Arc::new(by))),
@@ -68,24 +68,24 @@ impl Spec for Analytics {
         let folder = (cx.services.paths)(&self.folder);
         let keeping = analytics.keep(Settings { folder, size: self.size.value.0, top: self.top.get() });
         cx.works.push(Arc::new(Work::new(keeping)));
-        Some(Arc::new(Counting { analytics, by, route: 0 }))
+        Some(Arc::new(AnalyticsCounter { analytics, by, route: 0 }))
     }
 
-    fn around(ready: &Arc<Counting>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
-        let Counting { analytics, by, .. } = &**ready;
+    fn around(ready: &Arc<AnalyticsCounter>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+        let AnalyticsCounter { analytics, by, .. } = &**ready;
         let route = analytics.route(at.route.map_or("", |route| route));
-        Some(Arc::new(Counting { analytics: analytics.clone(), by: by.clone(), route }))
+        Some(Arc::new(AnalyticsCounter { analytics: analytics.clone(), by: by.clone(), route }))
     }
 }
 
 /// Counts the requests of an endpoint.
-pub struct Counting {
+pub struct AnalyticsCounter {
     analytics: Arc<analytics::Analytics>,
     by: Option<Arc<By>>,
     route: u32,
 }
 
-impl Layer for Counting {
+impl Layer for AnalyticsCounter {
     fn watches(&self) -> bool {
         true
     }
@@ -94,11 +94,13 @@ impl Layer for Counting {
         let scope = ended.scope;
         let calls = scope.record().map(|record| record.totals()).unwrap_or_default();
         let subject = match self.by.as_ref().map(|by| by.key(scope)) {
-            None | Some(Key::None | Key::Missing | Key::Everyone | Key::Address(None)) => Subject::route(self.route),
-            Some(Key::Address(Some(address))) => Subject::consumer(self.route, address.to_string()),
-            Some(Key::Text(name)) => Subject::consumer(self.route, name),
-            Some(Key::Unknown) => Subject::consumer(self.route, "unknown".to_owned()),
-            Some(Key::Failed) => Subject::consumer(self.route, OTHER.to_owned()),
+            None | Some(LimitKey::None | LimitKey::Missing | LimitKey::Everyone | LimitKey::Address(None)) => {
+                Subject::route(self.route)
+            }
+            Some(LimitKey::Address(Some(address))) => Subject::consumer(self.route, address.to_string()),
+            Some(LimitKey::Text(name)) => Subject::consumer(self.route, name),
+            Some(LimitKey::Unknown) => Subject::consumer(self.route, "unknown".to_owned()),
+            Some(LimitKey::Failed) => Subject::consumer(self.route, OTHER.to_owned()),
         };
         self.analytics.count(thread_id::index(), subject, ended, &calls);
     }

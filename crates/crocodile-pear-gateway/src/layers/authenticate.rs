@@ -66,7 +66,7 @@ impl Decode for Authenticate {
 }
 
 impl Spec for Authenticate {
-    type Ready = Gate;
+    type Ready = Authenticator;
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "authenticate",
@@ -77,7 +77,7 @@ impl Spec for Authenticate {
     const AT_ENDPOINT: Option<Field> =
         Some(Field::new("authenticate", "Who may call it. Overrides the top-level setting; `none` for everybody."));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Gate>> {
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Authenticator>> {
         // Compiles all methods before returning an error, so that every problem is found.
         let methods: Vec<_> = self.0.iter().map(|spec| cx.within(spec.mark, |cx| spec.compile(cx))).collect();
         let methods: Vec<Box<dyn Method>> = methods.into_iter().collect::<Option<_>>()?;
@@ -88,17 +88,17 @@ impl Spec for Authenticate {
         let mut credentials = Credentials::default();
         methods.iter().for_each(|method| method.places(&mut credentials));
         let missing = cx.metrics().authentications("none");
-        Some(Arc::new(Gate { methods, counters, missing, credentials: Arc::new(credentials) }))
+        Some(Arc::new(Authenticator { methods, counters, missing, credentials: Arc::new(credentials) }))
     }
 
-    fn around(ready: &Arc<Gate>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<Authenticator>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         at.dependence.check();
         Some(ready.clone())
     }
 }
 
 /// Lets authenticated requests pass.
-pub struct Gate {
+pub struct Authenticator {
     methods: Vec<Box<dyn Method>>,
     /// Counts the results of each method, in the same order.
     counters: Vec<Arc<AuthenticationCounters>>,
@@ -123,7 +123,7 @@ struct Tried {
     answered: Option<Box<Response<Body>>>,
 }
 
-impl Layer for Gate {
+impl Layer for Authenticator {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         let mut tried = Tried::default();
         for (at, method) in self.methods.iter().enumerate() {
@@ -162,7 +162,7 @@ impl Layer for Gate {
     }
 }
 
-impl Gate {
+impl Authenticator {
     /// Continues with the method at `at`, whose judgement must be awaited, and those after it.
     async fn wait(
         &self,

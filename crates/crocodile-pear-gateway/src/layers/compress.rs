@@ -12,7 +12,7 @@ use crocodile_pear::unstable::spec;
 use http::header::ACCEPT_ENCODING;
 use http::{Method, Response};
 
-use crate::http::compress::{self, Coding, Compressor, LARGE, Levels, Media, SMALL};
+use crate::http::compress::{self, Coding, Compressor, LARGE, Levels, MediaRange, SMALL};
 use crate::layer::{Compile, Layer, LayerPosition, Passage, Spec, Verdict};
 
 spec! {
@@ -59,7 +59,7 @@ impl Compress {
             zstd: level(self.zstd.as_ref(), small.zstd, 1, 19, problems),
         };
         let (small, large) = (levels(SMALL), levels(LARGE));
-        let types = self.types.iter().filter_map(|written| Media::parse(written, problems)).collect();
+        let types = self.types.iter().filter_map(|written| MediaRange::parse(written, problems)).collect();
         let codings = self.codings.clone();
         (!codings.is_empty()).then_some(Compressor { codings, min_size: self.min_size.0, types, small, large })
     }

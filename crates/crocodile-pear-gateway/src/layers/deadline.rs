@@ -75,7 +75,7 @@ impl Layer for Deadline {
         if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()) && !has_events(response.headers()))
             && let Body::Pulled(body) = std::mem::replace(response.body_mut(), Body::empty())
         {
-            *response.body_mut() = Body::Pulled(Box::pin(Bound { body, deadline, unwatched: 0 }));
+            *response.body_mut() = Body::Pulled(Box::pin(DeadlineBody { body, deadline, unwatched: 0 }));
         }
         Passage::Done
     }
@@ -94,14 +94,14 @@ const AT_HAND: u64 = 64 << 10;
 const WATCHED: usize = 8 << 10;
 
 /// A body with a deadline: it is cut off if it is late.
-struct Bound {
+struct DeadlineBody {
     body: Pulled,
     deadline: Instant,
     /// How many more bytes may come before the clock is read again.
     unwatched: usize,
 }
 
-impl http_body::Body for Bound {
+impl http_body::Body for DeadlineBody {
     type Data = Bytes;
     type Error = Error;
 

@@ -27,9 +27,9 @@ use http::header::{
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
-use self::open::{FileMeta, Found};
+use self::open::{FileLookup, FileMeta};
 use self::range::Ranged;
-use crate::http::compress::{Choice, Coding, choose};
+use crate::http::compress::{Coding, CodingChoice, choose};
 use crate::http::response;
 use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
@@ -80,7 +80,7 @@ impl Spec for Files {
         if let Some(fallback) = &self.fallback
             && !single
             && sound.is_some()
-            && !matches!(open::open(&root, &fallback.value), Found::File(..))
+            && !matches!(open::open(&root, &fallback.value), FileLookup::File(..))
         {
             let message = format!("`{}` has no file `{fallback}`", self.folder);
             cx.problems.warning(fallback.span, message, "create it, or name the one that is there");
@@ -155,19 +155,19 @@ impl ReadyFiles {
         };
         match found {
             // A file is no folder: links in it would lead below it.
-            Found::File(..) if !self.single && rest.ends_with('/') => self.fall_back(scope, &path),
-            Found::File(file, meta) => Some(self.serve(scope, &path, file, meta)),
-            Found::Folder if path.is_empty() && scope.path().is_some_and(|path| path.ends_with('/')) => {
+            FileLookup::File(..) if !self.single && rest.ends_with('/') => self.fall_back(scope, &path),
+            FileLookup::File(file, meta) => Some(self.serve(scope, &path, file, meta)),
+            FileLookup::Folder if path.is_empty() && scope.path().is_some_and(|path| path.ends_with('/')) => {
                 self.index(scope, "")
             }
-            Found::Folder if rest.ends_with('/') => self.index(scope, &path),
+            FileLookup::Folder if rest.ends_with('/') => self.index(scope, &path),
             // Relative links need the slash.
-            Found::Folder => {
+            FileLookup::Folder => {
                 let index = format!("{path}/{}", self.index);
-                let there = matches!(open::open(&self.root, index.trim_start_matches('/')), Found::File(..));
+                let there = matches!(open::open(&self.root, index.trim_start_matches('/')), FileLookup::File(..));
                 if there { slash(scope) } else { self.fall_back(scope, &path) }
             }
-            Found::Nothing => self.fall_back(scope, &path),
+            FileLookup::Nothing => self.fall_back(scope, &path),
         }
     }
 
@@ -175,7 +175,7 @@ impl ReadyFiles {
         let path = format!("{folder}/{}", self.index);
         let path = path.trim_start_matches('/');
         match open::open(&self.root, path) {
-            Found::File(file, meta) => Some(self.serve(scope, path, file, meta)),
+            FileLookup::File(file, meta) => Some(self.serve(scope, path, file, meta)),
             _ => self.fall_back(scope, folder),
         }
     }
@@ -183,7 +183,7 @@ impl ReadyFiles {
     fn fall_back(&self, scope: &Scope, path: &str) -> Option<Response<Body>> {
         let fallback = self.fallback.as_ref().filter(|_| media::of(path).is_none())?;
         match open::open(&self.root, fallback) {
-            Found::File(file, meta) => Some(self.serve(scope, fallback, file, meta)),
+            FileLookup::File(file, meta) => Some(self.serve(scope, fallback, file, meta)),
             _ => None,
         }
     }
@@ -217,7 +217,7 @@ impl ReadyFiles {
         // The smallest first.
         let mut left = vec![Coding::Br, Coding::Zstd, Coding::Gzip];
         loop {
-            let (Choice::Coded(coding) | Choice::Only(coding)) = choose(asked, &left) else { return None };
+            let (CodingChoice::Coded(coding) | CodingChoice::Only(coding)) = choose(asked, &left) else { return None };
             let ending = match coding {
                 Coding::Br => "br",
                 Coding::Zstd => "zst",
@@ -227,7 +227,7 @@ impl ReadyFiles {
                 true => open::open_root(Path::new(&format!("{}.{ending}", self.root.display()))),
                 false => open::open(&self.root, &format!("{path}.{ending}")),
             };
-            if let Found::File(file, meta) = found {
+            if let FileLookup::File(file, meta) = found {
                 return Some((file, meta, coding));
             }
             left.retain(|other| *other != coding);

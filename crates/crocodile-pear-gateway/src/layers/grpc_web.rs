@@ -52,7 +52,7 @@ impl Decode for GrpcWeb {
 }
 
 impl Spec for GrpcWeb {
-    type Ready = Written;
+    type Ready = GrpcWebLayer;
 
     const AT_DOCUMENT: Option<Field> = Some(Field::new(
         "grpc_web",
@@ -66,11 +66,11 @@ impl Spec for GrpcWeb {
              be a proxy, and its upstream must speak HTTP/2. Overrides the top-level setting; `off` for no.",
     ));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Written>> {
-        Some(Arc::new(Written { place: self.0, here: cx.params.is_some() }))
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<GrpcWebLayer>> {
+        Some(Arc::new(GrpcWebLayer { place: self.0, here: cx.params.is_some() }))
     }
 
-    fn around(ready: &Arc<Written>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<GrpcWebLayer>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let proxies = at.plan.is_some_and(|plan| plan.is_proxy());
         if !proxies && ready.here && at.plan.is_some() {
             let message = "`grpc_web` needs an endpoint that is a proxy".to_owned();
@@ -82,7 +82,7 @@ impl Spec for GrpcWeb {
 }
 
 #[derive(Debug)]
-pub struct Written {
+pub struct GrpcWebLayer {
     place: Span,
     /// Whether that is at an endpoint.
     here: bool,
@@ -106,7 +106,7 @@ fn value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("a part of a field is a value")
 }
 
-impl Layer for Written {
+impl Layer for GrpcWebLayer {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         let media = scope.headers().get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
         let Some((encoded, rest)) = media.and_then(|media| match suffix(media, TEXT) {

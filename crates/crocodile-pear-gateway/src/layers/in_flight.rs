@@ -12,7 +12,7 @@ use crocodile_pear::unstable::spec;
 use http::StatusCode;
 
 use crate::http::response;
-use crate::layer::limit_key::{By, Key, Missing};
+use crate::layer::limit_key::{By, LimitKey, Missing};
 use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 use crate::telemetry::metrics::{LimitCounters, Metrics, RefusedBy};
 
@@ -37,7 +37,7 @@ fn number(limit: Located<String>, problems: &mut Problems) -> Option<InFlight> {
 }
 
 impl Spec for InFlight {
-    type Ready = Limit;
+    type Ready = InFlightLimit;
 
     const AT_DOCUMENT: Option<Field> =
         Some(Field::new("in_flight", "The maximum number of concurrent requests, over all endpoints together."));
@@ -47,18 +47,18 @@ impl Spec for InFlight {
         "The maximum number of its concurrent requests. Replaces the top-level limit; `off` for no limit.",
     ));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Limit>> {
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<InFlightLimit>> {
         let by = By::compile(self.by.as_ref(), cx)?;
         // The number is not a part of it: a new limit counts the requests that are there.
         let written = self.by.as_ref().map(|by| by.0.as_str());
         let slots = cx.carry.part(("in_flight", cx.place, written)).state(Slots::new);
         let most = self.limit.get();
-        Some(Arc::new(Limit { by, missing: self.missing, most, slots, metrics: cx.metrics() }))
+        Some(Arc::new(InFlightLimit { by, missing: self.missing, most, slots, metrics: cx.metrics() }))
     }
 
-    fn around(ready: &Arc<Limit>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<InFlightLimit>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let counters = ready.metrics.limit("in_flight", "default", at.route.map(|route| &**route));
-        Some(Arc::new(Gate { limit: ready.clone(), counters }))
+        Some(Arc::new(InFlightGate { limit: ready.clone(), counters }))
     }
 }
 
@@ -66,7 +66,7 @@ impl Spec for InFlight {
 const SHARDS: usize = 64;
 
 /// The limit for each key.
-pub struct Limit {
+pub struct InFlightLimit {
     by: By,
     missing: Missing,
     most: u32,
@@ -75,8 +75,8 @@ pub struct Limit {
 }
 
 /// Applies the limit to the requests of one route.
-struct Gate {
-    limit: Arc<Limit>,
+struct InFlightGate {
+    limit: Arc<InFlightLimit>,
     counters: Arc<LimitCounters>,
 }
 
@@ -94,14 +94,14 @@ struct InFlightSlot {
 
 /// The slot as an extension of the request.
 #[derive(Clone)]
-struct Held(#[allow(dead_code, reason = "held until it is dropped")] Arc<InFlightSlot>);
+struct HeldSlot(#[allow(dead_code, reason = "held until it is dropped")] Arc<InFlightSlot>);
 
 impl Slots {
     fn new() -> Self {
         Slots { key: RandomState::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    fn take(self: &Arc<Self>, key: &Key, most: u32) -> Option<InFlightSlot> {
+    fn take(self: &Arc<Self>, key: &LimitKey, most: u32) -> Option<InFlightSlot> {
         let key = self.key.hash_one(key);
         let mut shard = self.shard(key);
         let taken = shard.entry(key).or_default();
@@ -128,26 +128,26 @@ impl Drop for InFlightSlot {
     }
 }
 
-impl Layer for Gate {
+impl Layer for InFlightGate {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         let key = match (self.limit.by.key(scope), self.limit.missing) {
-            (Key::None, Missing::Allow) => {
+            (LimitKey::None, Missing::Allow) => {
                 self.counters.skip();
                 return Verdict::Pass;
             }
-            (Key::None, Missing::Reject) => {
+            (LimitKey::None, Missing::Reject) => {
                 self.counters.refuse();
                 self.limit.metrics.count_refused(RefusedBy::InFlight);
                 let detail = "the request does not say as whom it is counted";
                 return Verdict::Answer(response::refuse(StatusCode::FORBIDDEN, detail));
             }
-            (Key::None, Missing::Limit) => Key::Missing,
+            (LimitKey::None, Missing::Limit) => LimitKey::Missing,
             (key, _) => key,
         };
         match self.limit.slots.take(&key, self.limit.most) {
             Some(slot) => {
                 self.counters.allow();
-                scope.extensions_mut().insert(Held(Arc::new(slot)));
+                scope.extensions_mut().insert(HeldSlot(Arc::new(slot)));
                 Verdict::Pass
             }
             None => {
@@ -159,7 +159,7 @@ impl Layer for Gate {
     }
 
     fn outline(&self) -> Option<String> {
-        let Limit { by, missing, most, .. } = &*self.limit;
+        let InFlightLimit { by, missing, most, .. } = &*self.limit;
         Some(format!("{most} requests at once for {}{}", by.outline(), by.outline_missing(*missing)))
     }
 }

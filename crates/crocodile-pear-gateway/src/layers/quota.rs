@@ -9,7 +9,7 @@ use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use crate::layer::limit_key::Missing;
 use crate::layer::usage_limits::{
-    Allowance, Amount, Kind, LARGEST, Limit, LimitFields, LimitPlace, Limits, Period, Written,
+    Allowance, AllowanceKind, Amount, LARGEST, Limit, LimitFields, LimitPlace, Limits, Period, WrittenValue,
 };
 use crate::layer::{Compile, Layer, LayerPosition, Spec};
 
@@ -20,7 +20,7 @@ spec! {
     pub struct Quota {
         /// How many requests, or how much of their `cost`: a number, or an expression over the client's request that gives
         /// one: `$claims.tokens_per_month`. An expression that gives 0 lets nothing pass.
-        pub amount: Located<Written<u64>>,
+        pub amount: Located<WrittenValue<u64>>,
         /// The period, in UTC.
         pub per: Period,
         /// The expression by whose value requests are counted: `$claims.sub`. Each value has its own quota. By default all
@@ -93,15 +93,15 @@ impl Quota {
     fn ready(&self, several: bool, names: &mut Vec<String>, cx: &mut Compile<'_>) -> Option<Limit> {
         let place = self.amount.span;
         let (amount, text) = match &self.amount.value {
-            Written::Fixed(units) => match Allowance::of_quota(*units, self.per) {
+            WrittenValue::Fixed(units) => match Allowance::of_quota(*units, self.per) {
                 Some(allowance) => (Amount::Fixed(allowance), units.to_string()),
                 None => {
                     let message = format!("`{units}` is not the amount of a quota");
                     return cx.problems.error(place, message, format!("write a number from 1 to {LARGEST}"));
                 }
             },
-            Written::Of(expression) => {
-                let (kind, failures) = (Kind::Quota(self.per), LogLimiter::default());
+            WrittenValue::Of(expression) => {
+                let (kind, failures) = (AllowanceKind::Quota(self.per), LogLimiter::default());
                 let filter = Box::new(cx.filter(expression, &[])?);
                 (Amount::Of { filter, kind, failures }, expression.0.value.clone())
             }

@@ -9,7 +9,9 @@ use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use crate::layer::limit_key::Missing;
-use crate::layer::usage_limits::{Allowance, Amount, Kind, Limit, LimitFields, LimitPlace, Limits, Rate, Written};
+use crate::layer::usage_limits::{
+    Allowance, AllowanceKind, Amount, Limit, LimitFields, LimitPlace, Limits, Rate, WrittenValue,
+};
 use crate::layer::{Compile, Layer, LayerPosition, Spec};
 
 spec! {
@@ -17,7 +19,7 @@ spec! {
     pub struct RateLimit {
         /// The number of requests per time: `100/1m`. Or an expression over the client's request that gives such a text:
         /// `if $claims.plan == "paid" then "100/1m" else "10/1m" end`. An expression that gives `0/1m` lets nothing pass.
-        pub rate: Located<Written<Rate>>,
+        pub rate: Located<WrittenValue<Rate>>,
         /// How many requests may come at once after a pause. Default: the number in `rate`.
         pub burst: Option<Located<NonZeroU32>>,
         /// The expression by whose value requests are counted: `$client.address`, `$headers["x-api-key"]`,
@@ -112,15 +114,15 @@ impl RateLimit {
         let burst = self.burst.as_ref().map(|burst| burst.value.get().into());
         let place = self.rate.span;
         let (amount, text) = match &self.rate.value {
-            Written::Fixed(rate) => match Allowance::of_rate(*rate, burst) {
+            WrittenValue::Fixed(rate) => match Allowance::of_rate(*rate, burst) {
                 Some(allowance) => (Amount::Fixed(allowance), rate.to_string()),
                 None => {
                     let message = "a burst at this rate takes longer than 100 years";
                     return cx.problems.error(place, message, "write a smaller `burst`");
                 }
             },
-            Written::Of(expression) => {
-                let (kind, failures) = (Kind::Rate(burst), LogLimiter::default());
+            WrittenValue::Of(expression) => {
+                let (kind, failures) = (AllowanceKind::Rate(burst), LogLimiter::default());
                 let filter = Box::new(cx.filter(expression, &[])?);
                 (Amount::Of { filter, kind, failures }, expression.0.value.clone())
             }

@@ -26,7 +26,7 @@ use crate::config::unique_json;
 use crate::http::response;
 use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 use crate::telemetry::metrics::{Metrics, RefusedBy};
-use rules::Rules;
+use rules::SchemaRules;
 use schema::Schema;
 
 spec! {
@@ -95,14 +95,14 @@ pub struct Validation {
 
 struct Schemas {
     parts: Vec<NamedPart>,
-    body: Option<Rules>,
+    body: Option<SchemaRules>,
 }
 
 /// A part of the request that maps names to texts.
 struct NamedPart {
     name: &'static str,
     types: Json,
-    rules: Rules,
+    rules: SchemaRules,
 }
 
 /// The parts of a request to check, read as far as that needs no work.

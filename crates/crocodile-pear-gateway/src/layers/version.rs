@@ -23,20 +23,20 @@ spec! {
     pub struct Version {}
 }
 
-pub struct Counting(Arc<Metrics>);
+pub struct VersionCounter(Arc<Metrics>);
 
 impl Spec for Version {
-    type Ready = Counting;
+    type Ready = VersionCounter;
 
     fn unwritten() -> Option<Self> {
         Some(Version {})
     }
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Counting>> {
-        Some(Arc::new(Counting(cx.metrics())))
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<VersionCounter>> {
+        Some(Arc::new(VersionCounter(cx.metrics())))
     }
 
-    fn around(ready: &Arc<Counting>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    fn around(ready: &Arc<VersionCounter>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let versioned = at.versioned?.clone();
         let version = &versioned.version;
         let count = ready.0.version(&versioned.group, &version.name);
@@ -49,12 +49,12 @@ impl Spec for Version {
         fields.extend(version.documentation.clone().map(|page| (LINK, page)));
         let vary = versioned.chooser.vary().filter(|_| !versioned.by_path);
         fields.extend(vary.map(|vary| (VARY, vary)));
-        Some(Arc::new(Served { versioned, fields, count }))
+        Some(Arc::new(VersionLayer { versioned, fields, count }))
     }
 }
 
-// Counting has no settings of its own.
-struct Served {
+/// Counts the requests of a version, and adds its fields to answers.
+struct VersionLayer {
     versioned: Arc<Versioned>,
     /// Fields that are added to every answer.
     fields: Vec<(HeaderName, HeaderValue)>,
@@ -65,7 +65,7 @@ struct Served {
 #[derive(Clone)]
 struct AskedFor(HeaderValue);
 
-impl Layer for Served {
+impl Layer for VersionLayer {
     fn request<'a>(&'a self, scope: &'a mut Scope) -> Verdict<'a> {
         self.count.fetch_add(1, Ordering::Relaxed);
         scope.facts_mut().put("version", self.versioned.version.value.clone());
@@ -97,7 +97,7 @@ impl Layer for Served {
     }
 }
 
-impl Served {
+impl VersionLayer {
     /// Removes the version's name from the request: the API behind the gateway knows only one version.
     fn take_name(&self, scope: &mut Scope) {
         let chooser = &self.versioned.chooser;

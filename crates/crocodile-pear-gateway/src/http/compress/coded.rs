@@ -14,7 +14,7 @@ use http_body::{Body, Frame};
 use tokio::sync::oneshot;
 
 use super::encoder::Encoder;
-use super::pool::{self, Done, Job, LOAD, Last};
+use super::pool::{self, CompressionJob, CompressionResult, FlushMode, LOAD};
 use super::sample;
 
 /// The bytes that are compressed before other requests of the core have their turn: a quarter of a millisecond of gzip.
@@ -43,11 +43,11 @@ pub struct Coded {
     came: VecDeque<Bytes>,
     held: usize,
     /// Work of other threads, in order.
-    away: VecDeque<oneshot::Receiver<Done>>,
+    away: VecDeque<oneshot::Receiver<CompressionResult>>,
     /// Whether no core may compress it.
     slow: bool,
     /// The load that a thread works on, if `slow`.
-    lent: Option<(BoxFuture<'static, Result<Done, Error>>, Last)>,
+    lent: Option<(BoxFuture<'static, Result<CompressionResult, Error>>, FlushMode)>,
     out: Vec<u8>,
     /// Whether the encoder holds something that the client does not have.
     dirty: bool,
@@ -59,7 +59,7 @@ pub struct Coded {
     look: usize,
     /// Bytes until the answer is large.
     small: usize,
-    end: End,
+    end: BodyEnd,
 }
 
 /// The state of the inner body.
@@ -69,7 +69,7 @@ enum InnerBody {
     Failed(Error),
 }
 
-enum End {
+enum BodyEnd {
     /// More may come.
     Open,
     /// The last bytes are in `out`; then these.
@@ -103,7 +103,7 @@ impl Coded {
             dense: false,
             look: 0,
             small: LARGE,
-            end: End::Open,
+            end: BodyEnd::Open,
         }
     }
 
@@ -114,14 +114,14 @@ impl Coded {
 
     fn step(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Frame<Bytes>>>, Error> {
         loop {
-            let open = matches!(self.end, End::Open);
+            let open = matches!(self.end, BodyEnd::Open);
             if self.out.len() >= CHUNK || (!self.out.is_empty() && (!open || self.left == 0)) {
                 return Ok(Poll::Ready(self.chunk()));
             }
             match &mut self.end {
-                End::Open => {}
-                End::Trailers(trailers) => return Ok(Poll::Ready(trailers.take().map(Frame::trailers))),
-                End::Failed(error) => return error.take().map_or(Ok(Poll::Ready(None)), Err),
+                BodyEnd::Open => {}
+                BodyEnd::Trailers(trailers) => return Ok(Poll::Ready(trailers.take().map(Frame::trailers))),
+                BodyEnd::Failed(error) => return error.take().map_or(Ok(Poll::Ready(None)), Err),
             }
             if self.left == 0 {
                 self.left = SLICE;
@@ -169,13 +169,13 @@ impl Coded {
     fn advance_elsewhere(&mut self, cx: &mut Context<'_>) -> Result<Did, Error> {
         if let Some((work, last)) = &mut self.lent {
             let Poll::Ready(done) = work.as_mut().poll(cx) else { return Ok(Did::Nothing) };
-            let (Done { encoder, made }, last) = (done?, *last);
-            (self.lent, self.encoder, self.dirty) = (None, Some(encoder), last == Last::More);
+            let (CompressionResult { encoder, made }, last) = (done?, *last);
+            (self.lent, self.encoder, self.dirty) = (None, Some(encoder), last == FlushMode::More);
             self.out.extend_from_slice(&made?);
-            if last == Last::Finished
+            if last == FlushMode::Finished
                 && let InnerBody::Ended(trailers) = std::mem::replace(&mut self.source, InnerBody::More)
             {
-                self.end = End::Trailers(trailers);
+                self.end = BodyEnd::Trailers(trailers);
             }
             return Ok(Did::Something);
         }
@@ -183,9 +183,9 @@ impl Coded {
             return Ok(Did::Something);
         }
         let last = match &self.source {
-            InnerBody::Ended(_) if self.held <= LOAD => Last::Finished,
-            _ if self.held >= LOAD => Last::More,
-            _ if self.held > 0 || self.dirty => Last::Flushed,
+            InnerBody::Ended(_) if self.held <= LOAD => FlushMode::Finished,
+            _ if self.held >= LOAD => FlushMode::More,
+            _ if self.held > 0 || self.dirty => FlushMode::Flushed,
             InnerBody::More => return Ok(Did::Nothing),
             // Nothing is left to be delivered.
             InnerBody::Failed(_) | InnerBody::Ended(_) => return self.settle(),
@@ -203,7 +203,7 @@ impl Coded {
         let Poll::Ready(done) = Pin::new(first).poll(cx) else { return Ok(Did::Nothing) };
         self.away.pop_front();
         let gone = |_| Error::new(Kind::Internal, "the answer cannot be compressed: its thread has ended");
-        let Done { encoder, made } = done.map_err(gone)?;
+        let CompressionResult { encoder, made } = done.map_err(gone)?;
         let made = made?;
         match &mut self.encoder {
             Some(own) => own.join(&encoder),
@@ -254,7 +254,9 @@ impl Coded {
         let Some(encoder) = fork.or_else(|| self.encoder.take()) else { return Ok(Did::Nothing) };
         let (done, awaited) = oneshot::channel();
         let parts = self.load();
-        if let Some(Job { encoder, parts, .. }) = pool::lend(Job { encoder, parts, last: Last::Settled, done }) {
+        if let Some(CompressionJob { encoder, parts, .. }) =
+            pool::lend(CompressionJob { encoder, parts, last: FlushMode::Settled, done })
+        {
             for part in parts.into_iter().rev() {
                 self.held += part.len();
                 self.came.push_front(part);
@@ -331,7 +333,7 @@ impl Coded {
                 return Ok(Did::Nothing);
             }
             InnerBody::Ended(trailers) => {
-                self.end = End::Trailers(trailers);
+                self.end = BodyEnd::Trailers(trailers);
                 if let Some(encoder) = &mut self.encoder {
                     encoder.finish(&mut self.out)?;
                 }
@@ -339,7 +341,7 @@ impl Coded {
             InnerBody::Failed(error) => {
                 // What arrived is delivered; a valid end is not.
                 self.flush()?;
-                self.end = End::Failed(Some(error));
+                self.end = BodyEnd::Failed(Some(error));
             }
         }
         Ok(Did::Something)
@@ -355,7 +357,7 @@ impl Body for Coded {
             Ok(polled) => polled.map(|frame| frame.map(Ok)),
             Err(error) => {
                 self.out.clear();
-                self.end = End::Failed(None);
+                self.end = BodyEnd::Failed(None);
                 Poll::Ready(Some(Err(error)))
             }
         }

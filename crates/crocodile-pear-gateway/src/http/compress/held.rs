@@ -19,18 +19,18 @@ const AHEAD: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A body that begins with bytes at hand.
-pub struct Held {
+pub struct HeldBody {
     ahead: BytesMut,
     next: Option<Result<Frame<Bytes>, Error>>,
     rest: Pulled,
     ended: bool,
 }
 
-impl Held {
+impl HeldBody {
     /// Takes what is there. Waits a moment for the end of a body whose length it would take, and of one that does not say
     /// its length, until so many bytes have come.
     pub async fn look(body: Pulled, length: Option<u64>, least: u64) -> Self {
-        let mut held = Held { ahead: BytesMut::new(), next: None, rest: body, ended: false };
+        let mut held = HeldBody { ahead: BytesMut::new(), next: None, rest: body, ended: false };
         let least = match length {
             Some(length) if length > AHEAD as u64 => 0,
             Some(length) => length,
@@ -74,13 +74,13 @@ impl Held {
     /// The body as it was.
     pub fn pulled(self) -> Pulled {
         match self {
-            Held { ahead, next: None, rest, ended: false } if ahead.is_empty() => rest,
+            HeldBody { ahead, next: None, rest, ended: false } if ahead.is_empty() => rest,
             held => Box::pin(held),
         }
     }
 }
 
-impl Body for Held {
+impl Body for HeldBody {
     type Data = Bytes;
     type Error = Error;
 

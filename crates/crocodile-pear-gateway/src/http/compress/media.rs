@@ -35,7 +35,7 @@ pub fn usual() -> Vec<Located<String>> {
 
 /// A type, or many: `text/html`, `text/*`, `*+json`.
 #[derive(Debug)]
-pub enum Media {
+pub enum MediaRange {
     Exactly(Box<str>),
     /// With this before the rest, to the slash.
     Begins(Box<str>),
@@ -43,15 +43,15 @@ pub enum Media {
     Ends(Box<str>),
 }
 
-impl Media {
+impl MediaRange {
     /// Reads a type; one that is none is noted.
     pub fn parse(written: &Located<String>, problems: &mut Problems) -> Option<Self> {
         let text = written.value.to_ascii_lowercase();
         match (text.strip_suffix('*'), text.strip_prefix('*'), text.split_once('/')) {
-            (Some(begin), None, Some((_, "*"))) => Some(Media::Begins(begin.into())),
-            (None, Some(end), None) if end.starts_with('+') => Some(Media::Ends(end.into())),
+            (Some(begin), None, Some((_, "*"))) => Some(MediaRange::Begins(begin.into())),
+            (None, Some(end), None) if end.starts_with('+') => Some(MediaRange::Ends(end.into())),
             (None, None, Some((kind, subtype))) if !kind.is_empty() && !subtype.is_empty() => {
-                Some(Media::Exactly(text.into()))
+                Some(MediaRange::Exactly(text.into()))
             }
             _ => {
                 let message = format!("`{written}` is not a content type");
@@ -64,11 +64,11 @@ impl Media {
     pub fn matches(&self, value: &[u8]) -> bool {
         let essence = essence(value);
         match self {
-            Media::Exactly(wanted) => essence.eq_ignore_ascii_case(wanted.as_bytes()),
-            Media::Begins(begin) => {
+            MediaRange::Exactly(wanted) => essence.eq_ignore_ascii_case(wanted.as_bytes()),
+            MediaRange::Begins(begin) => {
                 essence.get(..begin.len()).is_some_and(|has| has.eq_ignore_ascii_case(begin.as_bytes()))
             }
-            Media::Ends(end) => {
+            MediaRange::Ends(end) => {
                 let from = essence.len().saturating_sub(end.len());
                 essence[from..].eq_ignore_ascii_case(end.as_bytes())
             }
@@ -82,7 +82,8 @@ mod tests {
 
     fn usually(value: &str) -> bool {
         let mut problems = Problems::default();
-        let types: Vec<Media> = usual().iter().filter_map(|written| Media::parse(written, &mut problems)).collect();
+        let types: Vec<MediaRange> =
+            usual().iter().filter_map(|written| MediaRange::parse(written, &mut problems)).collect();
         assert_eq!((types.len(), problems.fatal()), (USUAL.len(), false));
         types.iter().any(|media| media.matches(value.as_bytes()))
     }
@@ -115,7 +116,7 @@ mod tests {
     fn what_is_no_type_is_told() {
         for wrong in ["json", "*", "*/*", "text/", "*json", "a*b"] {
             let mut problems = Problems::default();
-            let media = Media::parse(&Located::new(wrong.to_owned(), Default::default()), &mut problems);
+            let media = MediaRange::parse(&Located::new(wrong.to_owned(), Default::default()), &mut problems);
             assert!(media.is_none() && problems.fatal(), "{wrong}");
         }
     }

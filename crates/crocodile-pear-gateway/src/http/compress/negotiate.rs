@@ -25,7 +25,7 @@ impl Coding {
 
 /// The coding for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum CodingChoice {
     /// The answer as it is.
     Plain,
     /// A coding, where it pays.
@@ -35,17 +35,17 @@ pub enum Choice {
 }
 
 /// The coding that the client likes best; among equals, the first that is offered.
-pub fn choose(headers: &HeaderMap, offered: &[Coding]) -> Choice {
+pub fn choose(headers: &HeaderMap, offered: &[Coding]) -> CodingChoice {
     let wishes = Wishes::of(headers);
     // `max_by_key` would take the last among equals.
     let best = offered.iter().rev().max_by_key(|coding| wishes.weight(coding.word()));
     let best = best.copied().filter(|coding| wishes.weight(coding.word()) > 0);
     match best {
-        None => Choice::Plain,
-        Some(coding) if wishes.plain == Some(0) => Choice::Only(coding),
+        None => CodingChoice::Plain,
+        Some(coding) if wishes.plain == Some(0) => CodingChoice::Only(coding),
         // Listed, and liked better than any coding. Unlisted, it is what codings are asked for instead of.
-        Some(coding) if wishes.plain.is_some_and(|plain| plain > wishes.weight(coding.word())) => Choice::Plain,
-        Some(coding) => Choice::Coded(coding),
+        Some(coding) if wishes.plain.is_some_and(|plain| plain > wishes.weight(coding.word())) => CodingChoice::Plain,
+        Some(coding) => CodingChoice::Coded(coding),
     }
 }
 
@@ -112,13 +112,13 @@ mod tests {
 
     use super::super::negotiate::*;
 
-    fn asked(value: &'static str) -> Choice {
+    fn asked(value: &'static str) -> CodingChoice {
         choose(&HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(value))]), &Coding::ALL)
     }
 
     #[test]
     fn a_client_gets_what_it_likes_best() {
-        use Choice::{Coded, Only, Plain};
+        use CodingChoice::{Coded, Only, Plain};
         use Coding::{Br, Deflate, Gzip, Zstd};
         for (value, wanted) in [
             ("gzip", Coded(Gzip)),
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_client_that_says_nothing_gets_the_answer_as_it_is() {
-        assert_eq!(choose(&HeaderMap::new(), &Coding::ALL), Choice::Plain);
+        assert_eq!(choose(&HeaderMap::new(), &Coding::ALL), CodingChoice::Plain);
     }
 
     #[test]
@@ -162,13 +162,13 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(ACCEPT_ENCODING, HeaderValue::from_static("gzip;q=0.5"));
         headers.append(ACCEPT_ENCODING, HeaderValue::from_static("br"));
-        assert_eq!(choose(&headers, &Coding::ALL), Choice::Coded(Coding::Br));
+        assert_eq!(choose(&headers, &Coding::ALL), CodingChoice::Coded(Coding::Br));
     }
 
     #[test]
     fn only_what_is_offered_is_chosen() {
         let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("gzip, br;q=0.1"))]);
-        assert_eq!(choose(&headers, &[Coding::Br]), Choice::Coded(Coding::Br));
-        assert_eq!(choose(&headers, &[]), Choice::Plain);
+        assert_eq!(choose(&headers, &[Coding::Br]), CodingChoice::Coded(Coding::Br));
+        assert_eq!(choose(&headers, &[]), CodingChoice::Plain);
     }
 }

@@ -19,16 +19,16 @@ const TURN: Duration = Duration::from_micros(250);
 pub const LOAD: usize = 256 << 10;
 
 /// Some of an answer, to be compressed.
-pub struct Job {
+pub struct CompressionJob {
     pub encoder: Encoder,
     pub parts: Vec<Bytes>,
-    pub last: Last,
-    pub done: oneshot::Sender<Done>,
+    pub last: FlushMode,
+    pub done: oneshot::Sender<CompressionResult>,
 }
 
 /// The rest of the work after the last byte of a load.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Last {
+pub enum FlushMode {
     /// The next load.
     More,
     /// All that a fork of an encoder holds.
@@ -40,14 +40,14 @@ pub enum Last {
 }
 
 /// The result of a load.
-pub struct Done {
+pub struct CompressionResult {
     pub encoder: Encoder,
     pub made: Result<Vec<u8>, Error>,
 }
 
-impl Job {
+impl CompressionJob {
     fn run(self) {
-        let Job { mut encoder, parts, last, done } = self;
+        let CompressionJob { mut encoder, parts, last, done } = self;
         let mut out = Vec::new();
         let mut since = Instant::now();
         let written = parts.iter().try_for_each(|part| {
@@ -58,39 +58,40 @@ impl Job {
             encoder.write(part, &mut out)
         });
         let ended = written.and_then(|()| match last {
-            Last::More => Ok(()),
-            Last::Settled => {
+            FlushMode::More => Ok(()),
+            FlushMode::Settled => {
                 encoder.settle(&mut out);
                 Ok(())
             }
-            Last::Flushed => encoder.flush(&mut out),
-            Last::Finished => encoder.finish(&mut out),
+            FlushMode::Flushed => encoder.flush(&mut out),
+            FlushMode::Finished => encoder.finish(&mut out),
         });
         let made = ended.map(|()| out);
         // Nobody waits for it if the client has left.
-        let _ = done.send(Done { encoder, made });
+        let _ = done.send(CompressionResult { encoder, made });
     }
 }
 
 /// No jobs wait: if no thread is idle, the core does the job itself.
-static POOL: LazyLock<WorkerPool<Job>> = LazyLock::new(|| WorkerPool::new("compress", *WORKERS, 0, Job::run));
+static POOL: LazyLock<WorkerPool<CompressionJob>> =
+    LazyLock::new(|| WorkerPool::new("compress", *WORKERS, 0, CompressionJob::run));
 
 /// The number of threads, one for each core. It is read once: the system reads files for it.
 pub static WORKERS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
 /// Threads for slow levels. If all are busy, the work waits; no core does it, because it would hold the core for too long.
-static SLOW: LazyLock<WorkerPool<(OwnedSemaphorePermit, Job)>> =
+static SLOW: LazyLock<WorkerPool<(OwnedSemaphorePermit, CompressionJob)>> =
     LazyLock::new(|| WorkerPool::new("compress-slow", *WORKERS, *WORKERS, |(_place, job)| job.run()));
 
 /// A permit for each of these threads. A load waits for one before it is sent to them, and a load of another answer comes next.
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(*WORKERS)));
 
 /// Does work on a thread, when one has time for it.
-pub async fn run(encoder: Encoder, parts: Vec<Bytes>, last: Last) -> Result<Done, Error> {
+pub async fn run(encoder: Encoder, parts: Vec<Bytes>, last: FlushMode) -> Result<CompressionResult, Error> {
     let gone = || Error::new(Kind::Internal, "the answer cannot be compressed: its thread has ended");
     let (done, awaited) = oneshot::channel();
     let place = PLACES.clone().acquire_owned().await.map_err(|_| gone())?;
-    match SLOW.lend((place, Job { encoder, parts, last, done })) {
+    match SLOW.lend((place, CompressionJob { encoder, parts, last, done })) {
         None => awaited.await.map_err(|_| gone()),
         Some(_) => Err(gone()),
     }
@@ -101,10 +102,10 @@ pub async fn whole(mut encoder: Encoder, mut bytes: Bytes) -> Result<Vec<u8>, Er
     let mut all = Vec::with_capacity(bytes.len() / 2 + 64);
     loop {
         let part = bytes.split_to(bytes.len().min(LOAD));
-        let last = if bytes.is_empty() { Last::Finished } else { Last::More };
+        let last = if bytes.is_empty() { FlushMode::Finished } else { FlushMode::More };
         let done = run(encoder, vec![part], last).await?;
         all.extend_from_slice(&done.made?);
-        if last == Last::Finished {
+        if last == FlushMode::Finished {
             return Ok(all);
         }
         encoder = done.encoder;
@@ -112,6 +113,6 @@ pub async fn whole(mut encoder: Encoder, mut bytes: Bytes) -> Result<Vec<u8>, Er
 }
 
 /// Gives work to a thread that has none, or gives it back.
-pub fn lend(job: Job) -> Option<Job> {
+pub fn lend(job: CompressionJob) -> Option<CompressionJob> {
     POOL.lend(job)
 }

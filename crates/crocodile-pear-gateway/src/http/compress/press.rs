@@ -12,8 +12,8 @@ use std::cell::RefCell;
 
 use code::{Bits, codes, lengths};
 pub use find::BLOCK;
-use find::{Finder, Run};
-use writer::{DISTANCES, LITERALS, Writer};
+use find::{Finder, Sequence};
+use writer::{BitWriter, DISTANCES, LITERALS};
 
 /// The symbol that ends a block.
 const END: usize = 256;
@@ -50,11 +50,11 @@ thread_local! {
 pub fn press(bytes: &[u8], out: &mut Vec<u8>) -> Pressed {
     PRESS.with_borrow_mut(|Press { finder, room }| {
         finder.find(bytes);
-        let counts = Counts::of(finder);
+        let counts = SymbolCounts::of(finder);
         let (mut near, mut far) = ([0; LITERALS], [0; DISTANCES]);
         lengths(&counts.literals, LONG, &mut near);
         lengths(&counts.distances, FAR, &mut far);
-        let mut writer = Writer { room, at: 0, held: 0, count: 0 };
+        let mut writer = BitWriter { room, at: 0, held: 0, count: 0 };
         // Not the last block, and with codes of its own.
         writer.put(Bits { bits: 0b100, count: 3 });
         head::write(&near, &far, &mut writer);
@@ -69,20 +69,20 @@ pub fn press(bytes: &[u8], out: &mut Vec<u8>) -> Pressed {
 }
 
 /// How often each symbol occurs, and the bits that go with them.
-struct Counts {
+struct SymbolCounts {
     literals: [u32; LITERALS],
     distances: [u32; DISTANCES],
     extra: u32,
 }
 
-impl Counts {
+impl SymbolCounts {
     fn of(finder: &Finder) -> Self {
-        let mut counts = Counts { literals: [0; LITERALS], distances: [0; DISTANCES], extra: 0 };
+        let mut counts = SymbolCounts { literals: [0; LITERALS], distances: [0; DISTANCES], extra: 0 };
         counts.literals[..END].copy_from_slice(&histogram(finder.literals()));
         let mut lengths = [0; LENGTHS.len()];
-        for run in &finder.runs {
-            lengths[usize::from(run.length)] += 1;
-            counts.distances[distance(run.distance).0] += 1;
+        for sequence in &finder.sequences {
+            lengths[usize::from(sequence.length)] += 1;
+            counts.distances[distance(sequence.distance).0] += 1;
         }
         for (count, length) in lengths.iter().zip(&LENGTHS) {
             counts.literals[length.symbol] += count;
@@ -118,12 +118,12 @@ fn histogram(bytes: &[u8]) -> [u32; 256] {
     std::array::from_fn(|byte| counts.iter().map(|counts| counts[byte]).sum())
 }
 
-/// Writes all runs, what stands behind them, and the block's end.
-fn body(finder: &Finder, near: &[Bits; LITERALS], far: &[Bits; DISTANCES], out: &mut Writer<'_>) {
+/// Writes all sequences, what stands behind them, and the block's end.
+fn body(finder: &Finder, near: &[Bits; LITERALS], far: &[Bits; DISTANCES], out: &mut BitWriter<'_>) {
     let lengths = LENGTHS.map(|length| near[length.symbol].and(length.extra));
     let literals = finder.padded();
     let mut at = 0;
-    for Run { literals: many, length, distance: back } in &finder.runs {
+    for Sequence { literals: many, length, distance: back } in &finder.sequences {
         let end = at + *many as usize;
         write(literals, at, end, near, out);
         at = end;
@@ -140,7 +140,7 @@ fn body(finder: &Finder, near: &[Bits; LITERALS], far: &[Bits; DISTANCES], out: 
 /// Writes the literals before `end`, four at a time. Of the last four, those that are not meant are written as no bits:
 /// the steps are always the same, and no branch can be predicted wrongly. Inlined, since a call costs a tenth of the time.
 #[inline(always)]
-fn write(literals: &[u8], mut at: usize, end: usize, near: &[Bits; LITERALS], out: &mut Writer<'_>) {
+fn write(literals: &[u8], mut at: usize, end: usize, near: &[Bits; LITERALS], out: &mut BitWriter<'_>) {
     loop {
         let four: [u8; 4] = literals[at..at + 4].try_into().expect("so many bytes");
         for (place, literal) in four.into_iter().enumerate() {

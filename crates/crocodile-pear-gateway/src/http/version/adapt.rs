@@ -11,13 +11,13 @@ use crocodile_pear::unstable::request::context::Scope;
 
 /// The changes of a request, from the oldest version to the newest.
 pub struct Adapting {
-    pub changes: Vec<Change>,
+    pub changes: Vec<VersionChange>,
     /// The most bytes of a client's body.
     pub max_body: usize,
 }
 
 /// From one version to the next.
-pub struct Change {
+pub struct VersionChange {
     pub body: Option<Filter>,
     pub query: Option<Filter>,
 }

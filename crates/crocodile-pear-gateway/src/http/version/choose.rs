@@ -40,7 +40,7 @@ pub enum Named {
 }
 
 /// The version in one place of a request.
-enum Said {
+enum SelectedVersion {
     Nothing,
     Version(usize),
     Unknown(StatusCode, &'static str),
@@ -65,13 +65,13 @@ impl Chooser {
         let mut chosen = None;
         for selector in &self.selectors {
             match (self.ask(selector, scope), chosen) {
-                (Said::Nothing, _) => {}
-                (Said::Version(index), None) => chosen = Some(index),
-                (Said::Version(index), Some(other)) if index == other => {}
-                (Said::Version(_), Some(_)) => {
+                (SelectedVersion::Nothing, _) => {}
+                (SelectedVersion::Version(index), None) => chosen = Some(index),
+                (SelectedVersion::Version(index), Some(other)) if index == other => {}
+                (SelectedVersion::Version(_), Some(_)) => {
                     return Named::Refused(StatusCode::BAD_REQUEST, "the request names two versions");
                 }
-                (Said::Unknown(status, detail), _) => return Named::Refused(status, detail),
+                (SelectedVersion::Unknown(status, detail), _) => return Named::Refused(status, detail),
             }
         }
         match chosen.or(self.default) {
@@ -80,53 +80,54 @@ impl Chooser {
         }
     }
 
-    fn ask(&self, selector: &Selector, scope: &Scope) -> Said {
-        const UNKNOWN: Said = Said::Unknown(StatusCode::BAD_REQUEST, "there is no such version");
-        let of = |name: &str| self.index(name.trim()).map_or(UNKNOWN, Said::Version);
+    fn ask(&self, selector: &Selector, scope: &Scope) -> SelectedVersion {
+        const UNKNOWN: SelectedVersion = SelectedVersion::Unknown(StatusCode::BAD_REQUEST, "there is no such version");
+        let of = |name: &str| self.index(name.trim()).map_or(UNKNOWN, SelectedVersion::Version);
         match selector {
-            Selector::Path(_) => Said::Nothing,
+            Selector::Path(_) => SelectedVersion::Nothing,
             Selector::Header(name) => match scope.field(name) {
-                None => Said::Nothing,
+                None => SelectedVersion::Nothing,
                 Some(value) => std::str::from_utf8(value).map_or(UNKNOWN, of),
             },
             Selector::Query(name) => match parameter(scope.query().unwrap_or_default(), name) {
-                None => Said::Nothing,
+                None => SelectedVersion::Nothing,
                 Some(value) => of(&value),
             },
             Selector::Media(media) => match (self.accepted(media, scope), self.sent(media, scope)) {
-                (Said::Version(one), Said::Version(other)) if one != other => {
-                    Said::Unknown(StatusCode::BAD_REQUEST, "`Accept` and `Content-Type` name two versions")
+                (SelectedVersion::Version(one), SelectedVersion::Version(other)) if one != other => {
+                    SelectedVersion::Unknown(StatusCode::BAD_REQUEST, "`Accept` and `Content-Type` name two versions")
                 }
-                (Said::Nothing, sent) => sent,
+                (SelectedVersion::Nothing, sent) => sent,
                 (accepted, _) => accepted,
             },
         }
     }
 
-    fn accepted(&self, media: &MediaType, scope: &Scope) -> Said {
+    fn accepted(&self, media: &MediaType, scope: &Scope) -> SelectedVersion {
         let accept = accept(scope);
         let (mut unknown, mut other) = (false, false);
         for element in liked(&accept) {
             match media.read(element).map(|spoken| self.index(spoken.version)) {
-                Some(Some(index)) => return Said::Version(index),
+                Some(Some(index)) => return SelectedVersion::Version(index),
                 Some(None) => unknown = true,
                 None => other = true,
             }
         }
         match unknown && !other {
-            true => Said::Unknown(StatusCode::NOT_ACCEPTABLE, "`Accept` names no version that there is"),
-            false => Said::Nothing,
+            true => SelectedVersion::Unknown(StatusCode::NOT_ACCEPTABLE, "`Accept` names no version that there is"),
+            false => SelectedVersion::Nothing,
         }
     }
 
-    fn sent(&self, media: &MediaType, scope: &Scope) -> Said {
+    fn sent(&self, media: &MediaType, scope: &Scope) -> SelectedVersion {
         let sent = scope.field(&CONTENT_TYPE).and_then(|value| std::str::from_utf8(value).ok());
         match sent.and_then(|sent| media.read(sent)).map(|spoken| self.index(spoken.version)) {
-            None => Said::Nothing,
-            Some(Some(index)) => Said::Version(index),
-            Some(None) => {
-                Said::Unknown(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type` names no version that there is")
-            }
+            None => SelectedVersion::Nothing,
+            Some(Some(index)) => SelectedVersion::Version(index),
+            Some(None) => SelectedVersion::Unknown(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "`Content-Type` names no version that there is",
+            ),
         }
     }
 
@@ -252,9 +253,9 @@ fn decode(text: &str) -> String {
 
 /// The version of one request, read once.
 #[derive(Default)]
-pub struct Choice(Option<(Arc<Chooser>, Named)>);
+pub struct VersionChoice(Option<(Arc<Chooser>, Named)>);
 
-impl Choice {
+impl VersionChoice {
     /// The version that the request names for this chooser.
     pub fn of(&mut self, chooser: &Arc<Chooser>, scope: &Scope) -> &Named {
         if !self.0.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, chooser)) {

@@ -13,17 +13,17 @@ use super::table::{Left, Pace, Table};
 
 /// A value as written, or an expression over the client's request that gives it.
 #[derive(Clone, Debug)]
-pub enum Written<T> {
+pub enum WrittenValue<T> {
     Fixed(T),
     Of(Expression),
 }
 
-impl<T: Decode> Decode for Written<T> {
+impl<T: Decode> Decode for WrittenValue<T> {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         // What depends on the request names a variable.
         match node.as_text().is_some_and(|text| text.value.contains('$')) {
-            true => Expression::decode(node, problems).map(Written::Of),
-            false => T::decode(node, problems).map(Written::Fixed),
+            true => Expression::decode(node, problems).map(WrittenValue::Of),
+            false => T::decode(node, problems).map(WrittenValue::Fixed),
         }
     }
 
@@ -114,11 +114,11 @@ impl Allowance {
 /// How much a limit lets pass.
 pub enum Amount {
     Fixed(Allowance),
-    Of { filter: Box<Filter>, kind: Kind, failures: LogLimiter },
+    Of { filter: Box<Filter>, kind: AllowanceKind, failures: LogLimiter },
 }
 
 /// The values that an expression gives.
-pub enum Kind {
+pub enum AllowanceKind {
     /// `100/1m`; a burst that is written.
     Rate(Option<u64>),
     /// A number.
@@ -149,14 +149,14 @@ impl Amount {
     }
 }
 
-impl Kind {
+impl AllowanceKind {
     fn read(&self, value: &jq::Value) -> Option<Allowance> {
         match self {
-            Kind::Rate(burst) => match Rate::of(as_str(value)?)? {
+            AllowanceKind::Rate(burst) => match Rate::of(as_str(value)?)? {
                 RateValue::Some(rate) => Allowance::of_rate(rate, *burst),
                 RateValue::Zero(window) => Some(Allowance::none(Clock::Steady(window))),
             },
-            Kind::Quota(period) => match whole(value)? {
+            AllowanceKind::Quota(period) => match whole(value)? {
                 0 => Some(Allowance::none(Clock::Period(*period))),
                 units => Allowance::of_quota(units, *period),
             },
@@ -165,8 +165,8 @@ impl Kind {
 
     fn wrong(&self) -> &'static str {
         match self {
-            Kind::Rate(_) => "the expression gives something else than a rate, as `100/1m`",
-            Kind::Quota(_) => "the expression gives something else than a number from 0 on",
+            AllowanceKind::Rate(_) => "the expression gives something else than a rate, as `100/1m`",
+            AllowanceKind::Quota(_) => "the expression gives something else than a number from 0 on",
         }
     }
 }
@@ -213,17 +213,20 @@ mod tests {
 
     #[test]
     fn an_amount_of_zero_refuses_every_request_at_each_of_several_gateways() {
-        let read = |kind: Kind, text: &str| {
+        let read = |kind: AllowanceKind, text: &str| {
             kind.read(&crocodile_pear::unstable::json::read(&text.as_bytes().to_vec().into()).ok()?)
         };
         let table = Table::default();
-        for allowance in [read(Kind::Rate(None), "\"0/1m\""), read(Kind::Quota(Period::Day), "0")] {
+        for allowance in [read(AllowanceKind::Rate(None), "\"0/1m\""), read(AllowanceKind::Quota(Period::Day), "0")] {
             let allowance = allowance.expect("an allowance");
             for allowance in [allowance, allowance.share(3)] {
                 assert!(table.take(7, allowance.now(&table), allowance.pace, 1).is_err(), "{allowance:?}");
             }
         }
-        assert!(read(Kind::Rate(None), "\"0/never\"").is_none() && read(Kind::Quota(Period::Day), "-1").is_none());
+        assert!(
+            read(AllowanceKind::Rate(None), "\"0/never\"").is_none()
+                && read(AllowanceKind::Quota(Period::Day), "-1").is_none()
+        );
     }
 
     #[test]

@@ -9,8 +9,8 @@ use http::StatusCode;
 
 use super::allowance::Allowance;
 use super::limit::Limit;
-use super::shared::{self, Part};
-use crate::layer::limit_key::Key;
+use super::shared::{self, LimitUsage};
+use crate::layer::limit_key::LimitKey;
 use crate::shared::redis_tier::Store;
 use crate::telemetry::metrics::LimitCounters;
 
@@ -20,7 +20,7 @@ pub struct Charges(Vec<Arc<Charge>>);
 /// The amount that is taken of one limit. If it is never settled, because there was no answer, it is one unit.
 pub struct Charge {
     limit: Arc<Limit>,
-    key: Key,
+    key: LimitKey,
     allowance: Allowance,
     counters: Arc<LimitCounters>,
     /// The store shared with other gateways.
@@ -49,7 +49,7 @@ impl Charges {
 
 impl Charge {
     pub fn new(
-        (limit, key, allowance): (&Arc<Limit>, Key, Allowance),
+        (limit, key, allowance): (&Arc<Limit>, LimitKey, Allowance),
         counters: &Arc<LimitCounters>,
         store: Option<&Arc<Store>>,
     ) -> Self {
@@ -76,8 +76,8 @@ impl Charge {
         let Some(store) = self.store.clone() else { return here(allowance) };
         let (limit, key, counters) = (self.limit.clone(), self.key.clone(), self.counters.clone());
         let there = async move {
-            let part = Part { identity: &limit.identity, key: &key, allowance, units };
-            match shared::charge(&store, &part).await {
+            let usage = LimitUsage { identity: &limit.identity, key: &key, allowance, units };
+            match shared::charge(&store, &usage).await {
                 Ok(beyond) => counters.charge(units, beyond),
                 // Each gateway has its part of the limit then.
                 Err(_) => here(allowance.share(store.replicas)),

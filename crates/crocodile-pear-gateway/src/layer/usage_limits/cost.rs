@@ -71,7 +71,7 @@ fn units(found: Result<Option<Value>, crocodile_pear::unstable::error::Error>, f
 
 /// How the body of an answer is read for its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum CostReading {
     /// Whole.
     Document,
     /// Server-sent events: each alone, from the last.
@@ -80,29 +80,29 @@ pub enum Reading {
     Lines,
 }
 
-impl Reading {
+impl CostReading {
     pub fn of(headers: &HeaderMap) -> Self {
         let media = headers.get(http::header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         match essence(media).to_ascii_lowercase().as_slice() {
-            _ if is_events(media) => Reading::Events,
+            _ if is_events(media) => CostReading::Events,
             b"application/x-ndjson" | b"application/ndjson" | b"application/jsonl" | b"application/json-seq" => {
-                Reading::Lines
+                CostReading::Lines
             }
-            _ => Reading::Document,
+            _ => CostReading::Document,
         }
     }
 }
 
 /// The values of which the last one that has a cost counts; `cut`: the bytes begin within one.
-pub fn parts(reading: Reading, bytes: &[u8], cut: bool) -> Vec<Value> {
+pub fn parts(reading: CostReading, bytes: &[u8], cut: bool) -> Vec<Value> {
     match reading {
-        Reading::Document => json::read(&bytes.to_vec().into()).into_iter().collect(),
-        Reading::Lines => {
+        CostReading::Document => json::read(&bytes.to_vec().into()).into_iter().collect(),
+        CostReading::Lines => {
             let lines = bytes.split(|byte| *byte == b'\n').skip(usize::from(cut));
             let read = |line: &[u8]| json::read(&line.trim_ascii().to_vec().into()).ok();
             lines.filter_map(read).collect()
         }
-        Reading::Events => {
+        CostReading::Events => {
             let mut events = Events::new(usize::MAX);
             // What is cut off at the begin is no event, or one without the beginning of its data, which is no JSON.
             let begin =
@@ -125,18 +125,18 @@ pub fn parts(reading: Reading, bytes: &[u8], cut: bool) -> Vec<Value> {
 mod tests {
     use super::super::cost::*;
 
-    fn texts(reading: Reading, text: &str, cut: bool) -> Vec<String> {
+    fn texts(reading: CostReading, text: &str, cut: bool) -> Vec<String> {
         parts(reading, text.as_bytes(), cut).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn the_parts_of_a_stream_are_read_one_by_one() {
         let events = "data: {\"n\":1}\n\nevent: x\ndata: {\"usage\":\ndata: {\"t\":9}}\n\ndata: [DONE]\n\n";
-        assert_eq!(texts(Reading::Events, events, false), ["{\"n\":1}", "{\"usage\":{\"t\":9}}", "\"[DONE]\""]);
+        assert_eq!(texts(CostReading::Events, events, false), ["{\"n\":1}", "{\"usage\":{\"t\":9}}", "\"[DONE]\""]);
         // Of an event that is cut, nothing is left that could be taken for a number.
-        assert_eq!(texts(Reading::Events, "\":1}\n\ndata: {\"n\":2}", true), ["{\"n\":2}"]);
-        assert_eq!(texts(Reading::Lines, "{\"n\":1}\n\n{\"n\":2}\n", false), ["{\"n\":1}", "{\"n\":2}"]);
-        assert_eq!(texts(Reading::Lines, "1}\n{\"n\":2}", true), ["{\"n\":2}"]);
-        assert_eq!(texts(Reading::Document, "{\"n\":1", false), [""; 0]);
+        assert_eq!(texts(CostReading::Events, "\":1}\n\ndata: {\"n\":2}", true), ["{\"n\":2}"]);
+        assert_eq!(texts(CostReading::Lines, "{\"n\":1}\n\n{\"n\":2}\n", false), ["{\"n\":1}", "{\"n\":2}"]);
+        assert_eq!(texts(CostReading::Lines, "1}\n{\"n\":2}", true), ["{\"n\":2}"]);
+        assert_eq!(texts(CostReading::Document, "{\"n\":1", false), [""; 0]);
     }
 }

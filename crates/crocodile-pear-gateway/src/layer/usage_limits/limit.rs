@@ -9,7 +9,7 @@ use super::allowance::{Allowance, Amount};
 use super::cost::Cost;
 use super::table::{Left, Table};
 use crate::layer::Compile;
-use crate::layer::limit_key::{By, Key, Missing};
+use crate::layer::limit_key::{By, LimitKey, Missing};
 
 pub struct Limit {
     pub name: String,
@@ -37,7 +37,7 @@ pub struct LimitFields<'a> {
 /// The amount that a request takes of one limit.
 #[derive(Clone)]
 pub struct Taking {
-    pub key: Key,
+    pub key: LimitKey,
     pub allowance: Allowance,
     pub units: u64,
 }
@@ -76,9 +76,9 @@ impl Limit {
     /// The amount that a request takes of the limit.
     pub fn applies(&self, scope: &Scope) -> Applies {
         let key = match (self.by.key(scope), self.missing) {
-            (Key::None, Missing::Allow) => return Applies::No,
-            (Key::None, Missing::Reject) => return Applies::Refused,
-            (Key::None, Missing::Limit) => Key::Missing,
+            (LimitKey::None, Missing::Allow) => return Applies::No,
+            (LimitKey::None, Missing::Reject) => return Applies::Refused,
+            (LimitKey::None, Missing::Limit) => LimitKey::Missing,
             (key, _) => key,
         };
         let Some(allowance) = self.amount.find(scope) else {

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use super::allowance::{Amount, Clock};
 use super::charge::{Charge, Charges};
 use super::limit::{Applies, Limit, Taking, seconds};
-use super::shared::{self, Part};
+use super::shared::{self, LimitUsage};
 use super::table::Left;
 use crate::http::response;
 use crate::layer::{Layer, Passage, Verdict};
@@ -53,7 +53,7 @@ struct Limiter {
 }
 
 /// The result of a request for each limit; `None` if the limit does not apply.
-type Taken = Vec<Option<Result<Left, Left>>>;
+type LimitResults = Vec<Option<Result<Left, Left>>>;
 
 /// The header fields of an answer about the limits, from each place: its policy, if that depends on the request, and
 /// the state.
@@ -126,14 +126,14 @@ impl Limiter {
     }
 
     /// Takes of all limits of this gateway, or of none.
-    fn take(&self, takings: &[Option<Taking>], replicas: u64) -> Taken {
+    fn take(&self, takings: &[Option<Taking>], replicas: u64) -> LimitResults {
         let shared = |taking: &Taking| if replicas == 1 { taking.allowance } else { taking.allowance.share(replicas) };
         let take = |(limit, taking): (&Arc<Limit>, &Option<Taking>)| {
             let taking = taking.as_ref()?;
             let (table, allowance) = (&limit.table, shared(taking));
             Some(table.take(table.hash(&taking.key), allowance.now(table), allowance.pace, taking.units))
         };
-        let taken: Taken = self.own.limits.iter().zip(takings).map(take).collect();
+        let taken: LimitResults = self.own.limits.iter().zip(takings).map(take).collect();
         if taken.iter().flatten().any(Result::is_err) {
             for ((limit, taking), taken) in self.own.limits.iter().zip(takings).zip(&taken) {
                 if let (Some(taking), Some(Ok(_))) = (taking, taken) {
@@ -146,20 +146,20 @@ impl Limiter {
     }
 
     /// The same in the store; `None` while the store is away.
-    async fn take_shared(&self, store: &Store, takings: &[Option<Taking>]) -> Option<Taken> {
+    async fn take_shared(&self, store: &Store, takings: &[Option<Taking>]) -> Option<LimitResults> {
         let limited = self.own.limits.iter().zip(takings).filter_map(|(limit, taking)| Some((limit, taking.as_ref()?)));
-        let parts: Vec<Part<'_>> = limited
-            .map(|(limit, Taking { key, allowance, units })| Part {
+        let usages: Vec<LimitUsage<'_>> = limited
+            .map(|(limit, Taking { key, allowance, units })| LimitUsage {
                 identity: &limit.identity,
                 key,
                 allowance: *allowance,
                 units: *units,
             })
             .collect();
-        if parts.is_empty() {
+        if usages.is_empty() {
             return Some(takings.iter().map(|_| None).collect());
         }
-        let mut taken = shared::take(store, &parts).await.ok()?.into_iter();
+        let mut taken = shared::take(store, &usages).await.ok()?.into_iter();
         Some(takings.iter().map(|taking| taking.as_ref().and_then(|_| taken.next())).collect())
     }
 
@@ -183,7 +183,7 @@ impl Limiter {
     }
 
     /// A refused request is counted at the limits that refuse it.
-    fn count(&self, takings: &[Option<Taking>], taken: &Taken) {
+    fn count(&self, takings: &[Option<Taking>], taken: &LimitResults) {
         let refused = taken.iter().flatten().any(Result::is_err);
         for ((counters, limit), (taking, taken)) in
             self.counters.iter().zip(&self.own.limits).zip(takings.iter().zip(taken))
@@ -203,7 +203,7 @@ impl Limiter {
     }
 
     /// Lets a request pass and notes the state of its limits for the answer, or refuses it.
-    fn decide(&self, takings: Vec<Option<Taking>>, taken: &Taken, scope: &mut Scope) -> Option<Response<Body>> {
+    fn decide(&self, takings: Vec<Option<Taking>>, taken: &LimitResults, scope: &mut Scope) -> Option<Response<Body>> {
         self.count(&takings, taken);
         let applied = || {
             let all = self.own.limits.iter().zip(&takings).zip(taken);

@@ -16,7 +16,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 
 use super::charge::{Charge, Charges};
-use super::cost::{Reading, parts};
+use super::cost::{CostReading, parts};
 
 /// The most bytes of an answer that are kept to read its cost.
 const MOST: usize = 16 << 20;
@@ -29,8 +29,9 @@ const SMALL: usize = 128 << 10;
 
 /// Charges what an answer costs, when it has ended.
 pub fn meter(response: &mut Response<Body>, scope: &Arc<Scope>, charges: Charges) {
-    let told = Told { scope: scope.clone(), status: response.status(), kept: CostSample::of(response.headers()) };
-    let mut meter = Meter { told: Some(told), charges };
+    let answer =
+        MeteredAnswer { scope: scope.clone(), status: response.status(), kept: CostSample::of(response.headers()) };
+    let mut meter = CostMeter { answer: Some(answer), charges };
     let body = std::mem::replace(response.body_mut(), Body::empty());
     *response.body_mut() = match body {
         Body::Pulled(body) => Body::Pulled(Box::pin(Metered { body, meter })),
@@ -41,7 +42,7 @@ pub fn meter(response: &mut Response<Body>, scope: &Arc<Scope>, charges: Charges
                 Body::Json(raw) => meter.note(raw.bytes()),
                 Body::Pulled(_) | Body::Tunnel(_) => {}
             }
-            meter.end(Ended::Whole);
+            meter.end(Completion::Whole);
             body
         }
     };
@@ -49,14 +50,14 @@ pub fn meter(response: &mut Response<Body>, scope: &Arc<Scope>, charges: Charges
 
 /// How an answer ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum Completion {
     Whole,
     Early,
 }
 
 /// The part of an answer that says its cost.
 struct CostSample {
-    reading: Reading,
+    reading: CostReading,
     /// The head of a body in a content coding.
     coded: Option<HeaderMap>,
     bytes: BytesMut,
@@ -71,12 +72,12 @@ struct CostSample {
 impl CostSample {
     fn of(headers: &HeaderMap) -> Self {
         let coded = headers.contains_key(CONTENT_ENCODING).then(|| headers.clone());
-        let (reading, bytes) = (Reading::of(headers), BytesMut::new());
+        let (reading, bytes) = (CostReading::of(headers), BytesMut::new());
         CostSample { reading, coded, bytes, cut: false, parts: 0, blank: true }
     }
 
     fn note(&mut self, piece: &[u8]) {
-        if self.coded.is_some() || self.reading == Reading::Document {
+        if self.coded.is_some() || self.reading == CostReading::Document {
             self.cut |= self.bytes.len() + piece.len() > MOST;
             match self.cut {
                 true => self.bytes = BytesMut::new(),
@@ -100,7 +101,7 @@ impl CostSample {
             match byte {
                 b'\n' => {
                     // An event ends with an empty line.
-                    let ends = if self.reading == Reading::Events { self.blank } else { !self.blank };
+                    let ends = if self.reading == CostReading::Events { self.blank } else { !self.blank };
                     self.parts += u64::from(ends);
                     self.blank = true;
                 }
@@ -112,13 +113,13 @@ impl CostSample {
 }
 
 /// An answer, and what is kept of it.
-struct Told {
+struct MeteredAnswer {
     scope: Arc<Scope>,
     status: StatusCode,
     kept: CostSample,
 }
 
-impl Told {
+impl MeteredAnswer {
     /// The units of a charge. An answer that does not say its cost costs one, or one for each of its events.
     fn units(&self, charge: &Charge, parts: &[Value]) -> u64 {
         let cost = |item: &Value| charge.cost(&self.scope, self.status, item.clone());
@@ -127,7 +128,7 @@ impl Told {
 
     /// The units of all charges, in order.
     fn all_units(&self, charges: &Charges) -> Vec<u64> {
-        let missing = self.kept.cut && self.kept.reading == Reading::Document;
+        let missing = self.kept.cut && self.kept.reading == CostReading::Document;
         let mut parts = if missing { Vec::new() } else { parts(self.kept.reading, &self.kept.bytes, self.kept.cut) };
         if parts.is_empty() {
             // The status may say it.
@@ -149,50 +150,50 @@ impl Told {
             self.kept.bytes = plain.unwrap_or_default().into();
         }
         let weight = self.kept.bytes.len();
-        let (told, shared) = (Arc::new(self), charges.clone());
+        let (answer, shared) = (Arc::new(self), charges.clone());
         // Without a helper thread the cost is not known: a charge that is dropped is one.
-        if let Ok(units) = offload::run(weight, move || Ok(told.all_units(&shared))).await {
+        if let Ok(units) = offload::run(weight, move || Ok(answer.all_units(&shared))).await {
             charges.settle(&units);
         }
     }
 }
 
-struct Meter {
+struct CostMeter {
     /// `None` when it has ended.
-    told: Option<Told>,
+    answer: Option<MeteredAnswer>,
     charges: Charges,
 }
 
-impl Meter {
+impl CostMeter {
     fn note(&mut self, piece: &[u8]) {
-        if let Some(told) = &mut self.told {
-            told.kept.note(piece);
+        if let Some(answer) = &mut self.answer {
+            answer.kept.note(piece);
         }
     }
 
-    fn end(&mut self, ended: Ended) {
-        let Some(mut told) = self.told.take() else { return };
+    fn end(&mut self, ended: Completion) {
+        let Some(mut answer) = self.answer.take() else { return };
         // A part of a document is none.
-        if ended == Ended::Early && told.kept.reading == Reading::Document {
-            told.kept.cut = true;
+        if ended == Completion::Early && answer.kept.reading == CostReading::Document {
+            answer.kept.cut = true;
         }
         let charges = self.charges.clone();
-        if told.kept.coded.is_none() && told.kept.bytes.len() <= SMALL {
-            return charges.settle(&told.all_units(&charges));
+        if answer.kept.coded.is_none() && answer.kept.bytes.len() <= SMALL {
+            return charges.settle(&answer.all_units(&charges));
         }
-        drop(tokio::spawn(told.settle_later(charges)));
+        drop(tokio::spawn(answer.settle_later(charges)));
     }
 }
 
 /// The body of an answer that is metered.
 struct Metered {
     body: Pulled,
-    meter: Meter,
+    meter: CostMeter,
 }
 
 impl Drop for Metered {
     fn drop(&mut self) {
-        self.meter.end(Ended::Early);
+        self.meter.end(Completion::Early);
     }
 }
 
@@ -206,11 +207,11 @@ impl http_body::Body for Metered {
             Some(Ok(frame)) => {
                 frame.data_ref().into_iter().for_each(|piece| self.meter.note(piece));
                 if self.body.is_end_stream() {
-                    self.meter.end(Ended::Whole);
+                    self.meter.end(Completion::Whole);
                 }
             }
-            Some(Err(_)) => self.meter.end(Ended::Early),
-            None => self.meter.end(Ended::Whole),
+            Some(Err(_)) => self.meter.end(Completion::Early),
+            None => self.meter.end(Completion::Whole),
         }
         Poll::Ready(frame)
     }

@@ -20,7 +20,7 @@ crocodile_pear::unstable::choice! {
 
 /// A period with its place in the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct CalendarPeriod {
     /// Its number: that of the next one is larger.
     pub number: u64,
     /// The seconds from its begin to its end.
@@ -35,13 +35,13 @@ const HOUR: i64 = 3600;
 const MONDAY: i64 = 3;
 
 impl Period {
-    pub fn now(self) -> Span {
+    pub fn now(self) -> CalendarPeriod {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.at(i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
     }
 
     /// The period of a moment, in seconds since 1970.
-    fn at(self, now: i64) -> Span {
+    fn at(self, now: i64) -> CalendarPeriod {
         let (number, begin, end) = match self {
             Period::Hour => even(now, HOUR),
             Period::Day => even(now, SECONDS),
@@ -57,7 +57,7 @@ impl Period {
             }
         };
         let seconds = |time: i64| u64::try_from(time).unwrap_or(0);
-        Span { number: seconds(number), whole: seconds(end - begin), left: seconds(end - now).max(1) }
+        CalendarPeriod { number: seconds(number), whole: seconds(end - begin), left: seconds(end - now).max(1) }
     }
 }
 

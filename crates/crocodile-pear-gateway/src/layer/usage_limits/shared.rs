@@ -5,7 +5,7 @@ use ring::digest;
 
 use super::allowance::{Allowance, Clock};
 use super::table::Left;
-use crate::layer::limit_key::Key;
+use crate::layer::limit_key::LimitKey;
 use crate::shared::redis_tier::{Away, Store};
 
 /// Times are in microseconds. They count from a day in 2023, so that numbers with a fraction stay exact. All limits are
@@ -52,15 +52,15 @@ return {math.ceil(before), math.ceil(after)}
 ";
 
 /// The amount that is taken of one limit.
-pub struct Part<'a> {
+pub struct LimitUsage<'a> {
     /// Identifies the limit in all gateways.
     pub identity: &'a str,
-    pub key: &'a Key,
+    pub key: &'a LimitKey,
     pub allowance: Allowance,
     pub units: u64,
 }
 
-impl Part<'_> {
+impl LimitUsage<'_> {
     /// The name of its key in the store. A key may contain a credential, so only its hash is sent.
     fn name(&self) -> String {
         let period = match self.allowance.clock {
@@ -99,29 +99,29 @@ impl Part<'_> {
 ///
 /// # Errors
 /// If the store is away.
-pub async fn take(store: &Store, parts: &[Part<'_>]) -> Result<Vec<Result<Left, Left>>, Away> {
-    let keys: Vec<String> = parts.iter().map(Part::name).collect();
-    let arguments: Vec<String> = parts.iter().flat_map(Part::arguments).collect();
+pub async fn take(store: &Store, usages: &[LimitUsage<'_>]) -> Result<Vec<Result<Left, Left>>, Away> {
+    let keys: Vec<String> = usages.iter().map(LimitUsage::name).collect();
+    let arguments: Vec<String> = usages.iter().flat_map(LimitUsage::arguments).collect();
     let answer = store.run(TAKE, &keys, &arguments).await?;
-    if answer.len() != 2 * parts.len() {
+    if answer.len() != 2 * usages.len() {
         return Err(Away);
     }
-    let state = |(part, answer): (&Part<'_>, &[i64])| {
-        let left = part.allowance.pace.left(part.ahead(answer[1]));
+    let state = |(usage, answer): (&LimitUsage<'_>, &[i64])| {
+        let left = usage.allowance.pace.left(usage.ahead(answer[1]));
         if answer[0] == 1 { Ok(left) } else { Err(left) }
     };
-    Ok(parts.iter().zip(answer.chunks(2)).map(state).collect())
+    Ok(usages.iter().zip(answer.chunks(2)).map(state).collect())
 }
 
 /// Takes units also beyond the limit. Gives the number of those beyond.
 ///
 /// # Errors
 /// If the store is away.
-pub async fn charge(store: &Store, part: &Part<'_>) -> Result<u64, Away> {
-    let answer = store.run(CHARGE, &[part.name()], &part.arguments()).await?;
+pub async fn charge(store: &Store, usage: &LimitUsage<'_>) -> Result<u64, Away> {
+    let answer = store.run(CHARGE, &[usage.name()], &usage.arguments()).await?;
     let [before, after] = answer[..] else { return Err(Away) };
-    let pace = part.allowance.pace;
-    Ok(pace.units(part.ahead(after).saturating_sub(pace.room.max(part.ahead(before)))))
+    let pace = usage.allowance.pace;
+    Ok(pace.units(usage.ahead(after).saturating_sub(pace.room.max(usage.ahead(before)))))
 }
 
 fn microseconds(nanos: u64) -> String {

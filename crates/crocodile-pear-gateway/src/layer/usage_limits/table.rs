@@ -75,15 +75,15 @@ pub struct Left {
 pub struct Table {
     key: RandomState,
     began: Instant,
-    shards: Box<[Shard]>,
+    shards: Box<[KeyShard]>,
 }
 
 /// Has a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
-struct Shard(Mutex<Times>);
+struct KeyShard(Mutex<KeyTimes>);
 
-type Times = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
+type KeyTimes = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
 
 /// A hasher for keys that are hashes already.
 #[derive(Default)]
@@ -109,7 +109,7 @@ impl Default for Table {
 
 impl Table {
     fn with(shards: usize) -> Self {
-        let shards = (0..shards).map(|_| Shard::default()).collect();
+        let shards = (0..shards).map(|_| KeyShard::default()).collect();
         Table { key: RandomState::new(), began: Instant::now(), shards }
     }
 
@@ -154,7 +154,7 @@ impl Table {
         }
     }
 
-    fn shard(&self, key: u64) -> std::sync::MutexGuard<'_, Times> {
+    fn shard(&self, key: u64) -> std::sync::MutexGuard<'_, KeyTimes> {
         // Uses the middle bits: the map itself uses the lowest and highest bits.
         self.shards[(key >> 32) as usize % self.shards.len()].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +166,7 @@ impl Table {
     }
 }
 
-fn put(times: &mut Times, key: u64, now: u64, ahead: u64) {
+fn put(times: &mut KeyTimes, key: u64, now: u64, ahead: u64) {
     let full = times.len() >= KEYS || times.len() == times.capacity();
     if full && !times.contains_key(&key) {
         make_room(times, now);
@@ -175,7 +175,7 @@ fn put(times: &mut Times, key: u64, now: u64, ahead: u64) {
 }
 
 /// Makes room for one key: drops idle keys, then lets the map grow, and at the limit drops the key that has used least.
-fn make_room(times: &mut Times, now: u64) {
+fn make_room(times: &mut KeyTimes, now: u64) {
     times.retain(|_, time| *time > now);
     if times.len() >= KEYS
         && let Some(key) = times.iter().min_by_key(|(_, time)| **time).map(|(key, _)| *key)

@@ -45,7 +45,7 @@ spec! {
 impl ApiKey {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
         let place = self.place(cx.problems);
-        let keys = cx.watch(&self.keys, Keys::parse);
+        let keys = cx.watch(&self.keys, ApiKeys::parse);
         let (place, keys) = (place?, keys?);
         let (kind, name) = place.parts();
         let challenge = challenge("ApiKey", &[("realm", &self.realm), ("in", kind), ("name", name)]);
@@ -94,7 +94,7 @@ impl ApiKey {
 /// The compiled method.
 struct ReadyApiKey {
     place: CredentialPlace,
-    keys: Arc<WatchedFile<Keys>>,
+    keys: Arc<WatchedFile<ApiKeys>>,
     challenge: Option<HeaderValue>,
 }
 
@@ -129,7 +129,7 @@ impl Method for ReadyApiKey {
 }
 
 /// The keys of a file.
-struct Keys(HashMap<Sum, Value>);
+struct ApiKeys(HashMap<Sum, Value>);
 
 spec! {
     /// A key. Written short as its hash alone.
@@ -146,12 +146,12 @@ fn sum(text: Located<String>, problems: &mut Problems) -> Option<KeySpec> {
     only([("sha256", text)], problems)
 }
 
-impl Keys {
+impl ApiKeys {
     /// Reads a file. The error says what is wrong and never quotes anything that could be a key.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
         let (node, _, mut problems) = config::parse("", text, &|_| None);
-        let keys = node.and_then(|node| Keys::read(&node, &mut problems));
+        let keys = node.and_then(|node| ApiKeys::read(&node, &mut problems));
         match problems.into_sorted().first() {
             None => keys.ok_or_else(|| "it cannot be read".to_owned()),
             Some(problem) => {
@@ -186,7 +186,7 @@ impl Keys {
                 problems.error::<()>(key.sha256.span, message, "leave out one of the two");
             }
         }
-        Some(Keys(keys.into_iter().map(|(sum, (claims, _))| (sum, claims)).collect()))
+        Some(ApiKeys(keys.into_iter().map(|(sum, (claims, _))| (sum, claims)).collect()))
     }
 
     fn find(&self, key: &[u8]) -> Option<Value> {
@@ -226,19 +226,19 @@ mod tests {
     const SUM: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 
     fn wrong(file: &str) -> String {
-        Keys::parse(file.as_bytes()).err().unwrap_or_default()
+        ApiKeys::parse(file.as_bytes()).err().unwrap_or_default()
     }
 
     #[test]
     fn a_key_is_found_by_its_hash() {
-        let keys =
-            Keys::parse(format!("- {{ sha256: {SUM}, claims: {{ plan: gold, n: 1 }} }}\n").as_bytes()).expect("good");
+        let keys = ApiKeys::parse(format!("- {{ sha256: {SUM}, claims: {{ plan: gold, n: 1 }} }}\n").as_bytes())
+            .expect("good");
         let claims = keys.find(b"secret").expect("a key").to_string();
         assert_eq!(claims, r#"{"plan":"gold","n":1}"#);
         assert!(keys.find(b"Secret").is_none() && keys.find(b"").is_none() && keys.find(SUM.as_bytes()).is_none());
-        let short = Keys::parse(format!("- {}\n", SUM.to_uppercase()).as_bytes()).expect("good");
+        let short = ApiKeys::parse(format!("- {}\n", SUM.to_uppercase()).as_bytes()).expect("good");
         assert_eq!(short.find(b"secret").expect("a key").to_string(), "{}");
-        assert!(Keys::parse(b"[]").expect("good").0.is_empty());
+        assert!(ApiKeys::parse(b"[]").expect("good").0.is_empty());
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Basic {
         let users = cx.watch(&self.users, Users::parse)?;
         let known = cx.carry.try_state(|| {
             hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-                .map(|key| Known { key, tags: Remembered::default() })
+                .map(|key| CheckedPasswords { key, tags: Remembered::default() })
         });
         let Ok(known) = known else {
             return cx.problems.error(self.users.span, "the system has no random numbers", "");
@@ -58,7 +58,7 @@ impl Basic {
 }
 
 /// Results of checked passwords.
-struct Known {
+struct CheckedPasswords {
     /// The random key of the remembered results. It is stored nowhere else, and they are useless without it.
     key: hmac::Key,
     tags: Remembered<()>,
@@ -67,7 +67,7 @@ struct Known {
 /// The compiled method.
 struct ReadyBasic {
     users: Arc<WatchedFile<Users>>,
-    known: Arc<Known>,
+    known: Arc<CheckedPasswords>,
     /// In seconds.
     remember: u64,
     challenge: Option<HeaderValue>,

@@ -39,14 +39,14 @@ impl ShownCertificate {
         let problems = &mut *cx.problems;
         let plain = |written: &Located<String>, _: &mut Problems| Some(written.value.clone());
         let lists = [
-            list(self.names.as_ref(), Accepted::Names, dns_name, problems),
-            list(self.emails.as_ref(), Accepted::Emails, email, problems),
-            list(self.uris.as_ref(), Accepted::Uris, uri, problems),
-            list(self.addresses.as_ref(), Accepted::Addresses, |network, _| Some(network.value), problems),
-            list(self.subjects.as_ref(), Accepted::Subjects, plain, problems),
-            list(self.fingerprints.as_ref(), Accepted::Fingerprints, fingerprint, problems),
+            list(self.names.as_ref(), AcceptedNames::Names, dns_name, problems),
+            list(self.emails.as_ref(), AcceptedNames::Emails, email, problems),
+            list(self.uris.as_ref(), AcceptedNames::Uris, uri, problems),
+            list(self.addresses.as_ref(), AcceptedNames::Addresses, |network, _| Some(network.value), problems),
+            list(self.subjects.as_ref(), AcceptedNames::Subjects, plain, problems),
+            list(self.fingerprints.as_ref(), AcceptedNames::Fingerprints, fingerprint, problems),
         ];
-        let lists: Option<Vec<Option<Accepted>>> = lists.into_iter().collect();
+        let lists: Option<Vec<Option<AcceptedNames>>> = lists.into_iter().collect();
         Some(Box::new(ReadyCertificate(lists?.into_iter().flatten().collect())))
     }
 }
@@ -54,10 +54,10 @@ impl ShownCertificate {
 /// A list of what is accepted; nothing where it is not written.
 fn list<T, R>(
     written: Option<&Located<Vec<Located<T>>>>,
-    accepted: fn(Vec<R>) -> Accepted,
+    accepted: fn(Vec<R>) -> AcceptedNames,
     read: impl Fn(&Located<T>, &mut Problems) -> Option<R>,
     problems: &mut Problems,
-) -> Option<Option<Accepted>> {
+) -> Option<Option<AcceptedNames>> {
     let Some(written) = written else { return Some(None) };
     if written.value.is_empty() {
         let remedy = "name what is accepted, or leave the list out";
@@ -124,7 +124,7 @@ fn fingerprint(written: &Located<String>, problems: &mut Problems) -> Option<Str
 }
 
 /// The accepted names of one kind. A name of another kind never fits, whatever its text.
-enum Accepted {
+enum AcceptedNames {
     Names(Vec<String>),
     Emails(Vec<String>),
     Uris(Vec<String>),
@@ -133,23 +133,23 @@ enum Accepted {
     Fingerprints(Vec<String>),
 }
 
-impl Accepted {
+impl AcceptedNames {
     fn admits(&self, shown: &ClientCertificate) -> bool {
         match self {
-            Accepted::Names(wanted) => shown.names.iter().any(|name| {
+            AcceptedNames::Names(wanted) => shown.names.iter().any(|name| {
                 let name = name.to_ascii_lowercase();
                 wanted.iter().any(|wanted| fits(wanted, &name))
             }),
-            Accepted::Emails(wanted) => {
+            AcceptedNames::Emails(wanted) => {
                 shown.emails.iter().filter_map(|email| lower_domain(email)).any(|email| wanted.contains(&email))
             }
-            Accepted::Uris(wanted) => shown.uris.iter().any(|uri| wanted.contains(uri)),
-            Accepted::Addresses(wanted) => shown.addresses.iter().any(|address| {
+            AcceptedNames::Uris(wanted) => shown.uris.iter().any(|uri| wanted.contains(uri)),
+            AcceptedNames::Addresses(wanted) => shown.addresses.iter().any(|address| {
                 let address = ClientAddress::from(SocketAddr::new(*address, 0));
                 wanted.iter().any(|network| network.contains(address))
             }),
-            Accepted::Subjects(wanted) => wanted.contains(&shown.subject),
-            Accepted::Fingerprints(wanted) => wanted.contains(&shown.fingerprint),
+            AcceptedNames::Subjects(wanted) => wanted.contains(&shown.subject),
+            AcceptedNames::Fingerprints(wanted) => wanted.contains(&shown.fingerprint),
         }
     }
 }
@@ -163,7 +163,7 @@ fn fits(wanted: &str, name: &str) -> bool {
 }
 
 /// The compiled method. Without any list, every verified certificate is accepted.
-struct ReadyCertificate(Vec<Accepted>);
+struct ReadyCertificate(Vec<AcceptedNames>);
 
 impl Method for ReadyCertificate {
     fn judge<'a>(&'a self, scope: &Scope) -> Judgement<'a> {
@@ -217,11 +217,11 @@ mod tests {
                 .expect("a network"),
         ];
         let accepted = [
-            Accepted::Names(texts(&["shop.test", "*.shop.test", "10.0.0.7"])),
-            Accepted::Emails(texts(&["shop@shop.test"])),
-            Accepted::Uris(texts(&["spiffe://shop.test/a", "shop.test"])),
-            Accepted::Addresses(networks),
-            Accepted::Subjects(texts(&["CN=shop.test"])),
+            AcceptedNames::Names(texts(&["shop.test", "*.shop.test", "10.0.0.7"])),
+            AcceptedNames::Emails(texts(&["shop@shop.test"])),
+            AcceptedNames::Uris(texts(&["spiffe://shop.test/a", "shop.test"])),
+            AcceptedNames::Addresses(networks),
+            AcceptedNames::Subjects(texts(&["CN=shop.test"])),
         ];
         let none = ClientCertificate::default;
         let names = |names: &[&str]| ClientCertificate { names: texts(names), ..none() };

@@ -241,10 +241,10 @@ impl ReadyIntrospection {
 
 /// Tokens for which a call is in progress, each with how many requests wait for it.
 #[derive(Default)]
-struct Flights(Mutex<HashMap<Hash, (usize, Turn)>>);
+struct Flights(Mutex<HashMap<Hash, (usize, QueryLock)>>);
 
 /// Held by the request that asks the issuer.
-type Turn = Arc<tokio::sync::Mutex<()>>;
+type QueryLock = Arc<tokio::sync::Mutex<()>>;
 
 impl Flights {
     fn join(&self, hash: Hash) -> Flight<'_> {
@@ -259,7 +259,7 @@ impl Flights {
 struct Flight<'a> {
     flights: &'a Flights,
     hash: Hash,
-    turn: Turn,
+    turn: QueryLock,
 }
 
 impl Drop for Flight<'_> {

@@ -29,8 +29,8 @@ use http::header::AUTHORIZATION;
 use serde_json::Map;
 
 use self::issuer::Issuer;
-use self::jws::{Jws, Refused, Verified};
-use self::key::{Accepted, Algorithm};
+use self::jws::{Jws, TokenRejection, Verified};
+use self::key::{AcceptedAlgorithm, Algorithm};
 use self::keys::KeySet;
 use super::method::{Judgement, Method, Outcome, bearer};
 use super::place::authorization;
@@ -51,7 +51,7 @@ spec! {
         /// watches a file for changes.
         pub keys: Located<String>,
         /// The algorithms that are accepted.
-        pub algorithms: Located<Vec<Accepted>>,
+        pub algorithms: Located<Vec<AcceptedAlgorithm>>,
         /// The allowed difference between the clocks of the issuer and the gateway, for `exp` and `nbf`. A token
         /// without `exp` is rejected.
         pub leeway: Duration = Duration::from_secs(5),
@@ -74,7 +74,7 @@ impl Jwt {
         let keys = self.source(cx)?;
         sound?;
         let audiences: Vec<String> = self.audience.value.0.iter().map(|text| text.value.clone()).collect();
-        let rules = Rules {
+        let rules = ClaimRules {
             issuer: self.issuer.value.clone(),
             audiences: Some(audiences).filter(|names| names.as_slice() != ["any"]),
             algorithms: self.algorithms.value.iter().map(|accepted| accepted.0).collect(),
@@ -167,7 +167,7 @@ impl KeySource {
 
 /// The compiled method.
 struct ReadyJwt {
-    rules: Rules,
+    rules: ClaimRules,
     keys: KeySource,
     /// Verified tokens, each with the generation of the keys that verified it.
     known: Arc<Remembered<(u64, Value)>>,
@@ -175,9 +175,9 @@ struct ReadyJwt {
 }
 
 /// The result of checking a token with the current keys.
-enum Check {
+enum TokenCheck {
     Granted(Value),
-    Refused(Refused),
+    Refused(TokenRejection),
     /// No key matches, or there are no keys.
     NoKey {
         known: bool,
@@ -192,9 +192,9 @@ impl Method for ReadyJwt {
         };
         let hash = hash(token);
         let known = match self.check(token, &hash) {
-            Check::Granted(claims) => return Judgement::Now(Outcome::Granted(claims)),
-            Check::Refused(reason) => return Judgement::Now(Outcome::Refused(reason)),
-            Check::NoKey { known } => known,
+            TokenCheck::Granted(claims) => return Judgement::Now(Outcome::Granted(claims)),
+            TokenCheck::Refused(reason) => return Judgement::Now(Outcome::Refused(reason)),
+            TokenCheck::NoKey { known } => known,
         };
         match &self.keys {
             KeySource::Url(issuer) => match issuer.state.newer(known) {
@@ -208,7 +208,7 @@ impl Method for ReadyJwt {
                 // The round may have ended since the keys were read.
                 None => Judgement::Now(without_waiting(self.check(token, &hash))),
             },
-            KeySource::File(_) => Judgement::Now(without_waiting(Check::NoKey { known })),
+            KeySource::File(_) => Judgement::Now(without_waiting(TokenCheck::NoKey { known })),
         }
     }
 
@@ -225,12 +225,12 @@ impl Method for ReadyJwt {
     }
 }
 
-fn without_waiting(check: Check) -> Outcome {
+fn without_waiting(check: TokenCheck) -> Outcome {
     match check {
-        Check::Granted(claims) => Outcome::Granted(claims),
-        Check::Refused(reason) => Outcome::Refused(reason),
-        Check::NoKey { known: true } => Outcome::Refused("the token's key is not known"),
-        Check::NoKey { known: false } => {
+        TokenCheck::Granted(claims) => Outcome::Granted(claims),
+        TokenCheck::Refused(reason) => Outcome::Refused(reason),
+        TokenCheck::NoKey { known: true } => Outcome::Refused("the token's key is not known"),
+        TokenCheck::NoKey { known: false } => {
             let detail = "the token cannot be checked: the keys of its issuer could not be fetched";
             Outcome::Unavailable(Error::new(Kind::Busy, detail))
         }
@@ -238,36 +238,36 @@ fn without_waiting(check: Check) -> Outcome {
 }
 
 impl ReadyJwt {
-    fn check(&self, token: &[u8], hash: &Hash) -> Check {
+    fn check(&self, token: &[u8], hash: &Hash) -> TokenCheck {
         let now = now();
         let keys = self.keys.keys();
         if let (Some(keys), Some((generation, claims))) = (&keys, self.known.find(hash, now))
             && generation == keys.generation
         {
-            return Check::Granted(claims);
+            return TokenCheck::Granted(claims);
         }
         let jws = match Jws::read(token) {
             Ok(jws) if self.rules.algorithms.contains(&jws.algorithm) => jws,
-            Ok(_) => return Check::Refused("the token's algorithm is not accepted"),
-            Err(reason) => return Check::Refused(reason),
+            Ok(_) => return TokenCheck::Refused("the token's algorithm is not accepted"),
+            Err(reason) => return TokenCheck::Refused(reason),
         };
-        let Some(keys) = keys else { return Check::NoKey { known: false } };
+        let Some(keys) = keys else { return TokenCheck::NoKey { known: false } };
         let payload = match jws.verify(&keys) {
             Verified::Yes(payload) => payload,
-            Verified::No => return Check::Refused("the token's signature is not valid"),
-            Verified::NoKey => return Check::NoKey { known: true },
+            Verified::No => return TokenCheck::Refused("the token's signature is not valid"),
+            Verified::NoKey => return TokenCheck::NoKey { known: true },
         };
         let (until, claims) = match self.rules.admit(payload, now) {
             Ok(admitted) => admitted,
-            Err(reason) => return Check::Refused(reason),
+            Err(reason) => return TokenCheck::Refused(reason),
         };
         self.known.keep(*hash, until, (keys.generation, claims.clone()));
-        Check::Granted(claims)
+        TokenCheck::Granted(claims)
     }
 }
 
 /// The rules for claims.
-struct Rules {
+struct ClaimRules {
     issuer: String,
     /// The accepted audiences, one of which must be in `aud`; `None` if `aud` is not checked.
     audiences: Option<Vec<String>>,
@@ -276,17 +276,17 @@ struct Rules {
     leeway: f64,
 }
 
-impl Rules {
+impl ClaimRules {
     /// Checks the claims. Returns them with the second at which they expire.
-    fn admit(&self, payload: Vec<u8>, now: u64) -> Result<(u64, Value), Refused> {
-        const FORM: Refused = "the token's claims cannot be read";
+    fn admit(&self, payload: Vec<u8>, now: u64) -> Result<(u64, Value), TokenRejection> {
+        const FORM: TokenRejection = "the token's claims cannot be read";
         let claims = unique_json::object(&payload).ok_or(FORM)?;
         let until = self.check(&claims, now as f64)?;
         let value = json::read(&Bytes::from(payload)).map_err(|_| FORM)?;
         Ok((until, value))
     }
 
-    fn check(&self, claims: &Map<String, serde_json::Value>, now: f64) -> Result<u64, Refused> {
+    fn check(&self, claims: &Map<String, serde_json::Value>, now: f64) -> Result<u64, TokenRejection> {
         // A date is a number, possibly with a fraction (RFC 7519, 2).
         let date = |name: &str| claims.get(name).map(|date| date.as_f64().ok_or("a date of the token is not a number"));
         let exp = date("exp").transpose()?.ok_or("the token has no time at which it ends (`exp`)")?;

@@ -2,14 +2,14 @@
 
 /// A media type.
 #[derive(Clone, Copy)]
-pub struct Media {
+pub struct FileMediaType {
     pub name: &'static str,
     /// Whether it is worth compressing.
     pub compressible: bool,
 }
 
 /// A file whose ending nobody knows.
-pub const UNKNOWN: Media = Media { name: "application/octet-stream", compressible: false };
+pub const UNKNOWN: FileMediaType = FileMediaType { name: "application/octet-stream", compressible: false };
 
 /// Endings and their types, as IANA and the WHATWG have them.
 const TEXTS: [(&str, &str); 24] = [
@@ -77,14 +77,14 @@ const OTHERS: [(&str, &str); 34] = [
 ];
 
 /// The type of a file, if its ending is known.
-pub fn of(path: &str) -> Option<Media> {
+pub fn of(path: &str) -> Option<FileMediaType> {
     let name = path.rsplit('/').next()?;
     let (_, ending) = name.rsplit_once('.')?;
     let known = |list: &[(&str, &'static str)]| {
         list.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending)).map(|(_, name)| *name)
     };
-    let text = known(&TEXTS).map(|name| Media { name, compressible: true });
-    text.or_else(|| known(&OTHERS).map(|name| Media { name, compressible: false }))
+    let text = known(&TEXTS).map(|name| FileMediaType { name, compressible: true });
+    text.or_else(|| known(&OTHERS).map(|name| FileMediaType { name, compressible: false }))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 /// The file or folder at a path.
-pub enum Found {
+pub enum FileLookup {
     /// A regular file.
     File(OwnedFd, FileMeta),
     Folder,
@@ -53,18 +53,18 @@ const LONGEST: usize = 255;
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Opens the folder itself, or the only file.
-pub fn open_root(root: &Path) -> Found {
-    openat(CWD, root, READ, Mode::empty()).map_or(Found::Nothing, judge)
+pub fn open_root(root: &Path) -> FileLookup {
+    openat(CWD, root, READ, Mode::empty()).map_or(FileLookup::Nothing, judge)
 }
 
 /// Opens a clean path below the folder. The folder is looked up anew, since it may have been replaced.
-pub fn open(root: &Path, path: &str) -> Found {
+pub fn open(root: &Path, path: &str) -> FileLookup {
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(root) = openat(CWD, root, folder, Mode::empty()) else { return Found::Nothing };
+    let Ok(root) = openat(CWD, root, folder, Mode::empty()) else { return FileLookup::Nothing };
     if path.is_empty() {
-        return Found::Folder;
+        return FileLookup::Folder;
     }
-    below(&root, path).map_or(Found::Nothing, judge)
+    below(&root, path).map_or(FileLookup::Nothing, judge)
 }
 
 /// The kernel itself refuses what leads out of the folder: `..`, and links.
@@ -94,8 +94,8 @@ fn step_by_step(root: &OwnedFd, path: &str) -> rustix::io::Result<OwnedFd> {
     Err(rustix::io::Errno::NOENT)
 }
 
-fn judge(file: OwnedFd) -> Found {
-    let Ok(stat) = fstat(&file) else { return Found::Nothing };
+fn judge(file: OwnedFd) -> FileLookup {
+    let Ok(stat) = fstat(&file) else { return FileLookup::Nothing };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {
             let meta = FileMeta {
@@ -103,10 +103,10 @@ fn judge(file: OwnedFd) -> Found {
                 seconds: stat.st_mtime,
                 nanoseconds: stat.st_mtime_nsec,
             };
-            Found::File(file, meta)
+            FileLookup::File(file, meta)
         }
-        FileType::Directory => Found::Folder,
-        _ => Found::Nothing,
+        FileType::Directory => FileLookup::Folder,
+        _ => FileLookup::Nothing,
     }
 }
 

@@ -8,11 +8,11 @@ use referencing::Resolver;
 use serde_json::{Map, json};
 
 use super::pattern::Pattern;
-use super::rules::{Conditional, Contains, Dear, Leaf, Rule, RuleId, Rules};
+use super::rules::{Conditional, Contains, Dear, LeafValidator, RuleId, SchemaRule, SchemaRules};
 
 /// Why a schema has no rules.
 #[derive(Debug)]
-pub enum Fault {
+pub enum SchemaError {
     /// A reference leads nowhere.
     Reference(String),
     /// A keyword is not as it should be.
@@ -89,8 +89,8 @@ pub fn options(draft: Draft) -> ValidationOptions<'static> {
 ///
 /// # Errors
 /// The first fault.
-pub fn compile(schema: &Json, base: &str, files: impl Retrieve + 'static) -> Result<Rules, Fault> {
-    let reference = |error: referencing::Error| Fault::Reference(error.to_string());
+pub fn compile(schema: &Json, base: &str, files: impl Retrieve + 'static) -> Result<SchemaRules, SchemaError> {
+    let reference = |error: referencing::Error| SchemaError::Reference(error.to_string());
     let registry = Registry::new().draft(Draft::Draft202012).retriever(files);
     let registry = registry.add(base, schema).and_then(jsonschema::RegistryBuilder::prepare).map_err(reference)?;
     let address = jsonschema::uri::from_str(base).map_err(reference)?;
@@ -99,53 +99,53 @@ pub fn compile(schema: &Json, base: &str, files: impl Retrieve + 'static) -> Res
     let draft = Draft::Draft202012;
     let resolver = resolver.in_subresource(draft.create_resource_ref(schema)).map_err(reference)?;
     let root = compiling.rule(schema, &resolver, draft)?;
-    let mut rules: Vec<Rule> = compiling.rules.into_iter().map(Option::unwrap_or_default).collect();
+    let mut rules: Vec<SchemaRule> = compiling.rules.into_iter().map(Option::unwrap_or_default).collect();
     if endless(&rules) {
-        return Err(Fault::Endless);
+        return Err(SchemaError::Endless);
     }
     // With them a value is looked at once to be judged, and once more for what was judged.
     if rules.iter().any(|rule| rule.unevaluated_items.is_some() || rule.unevaluated_properties.is_some()) {
         rules.iter_mut().for_each(|rule| rule.repeats = true);
     }
-    Ok(Rules::new(rules, root))
+    Ok(SchemaRules::new(rules, root))
 }
 
 struct Compiling {
-    rules: Vec<Option<Rule>>,
+    rules: Vec<Option<SchemaRule>>,
     /// A schema is the same rule where its references lead to the same places.
     known: HashMap<(*const Json, String), RuleId>,
 }
 
 impl Compiling {
-    fn rule(&mut self, schema: &Json, resolver: &Resolver<'_>, draft: Draft) -> Result<RuleId, Fault> {
+    fn rule(&mut self, schema: &Json, resolver: &Resolver<'_>, draft: Draft) -> Result<RuleId, SchemaError> {
         let key = (std::ptr::from_ref(schema), place(resolver));
         if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
         let id = self.rules.len();
         if id == RULES {
-            return Err(Fault::Large);
+            return Err(SchemaError::Large);
         }
         self.rules.push(None);
         self.known.insert(key, id);
         let rule = match schema {
             Json::Object(fields) => self.fields(fields, resolver, draft)?,
-            Json::Bool(false) => Rule { refuses: true, ..Rule::default() },
-            _ => Rule::default(),
+            Json::Bool(false) => SchemaRule { refuses: true, ..SchemaRule::default() },
+            _ => SchemaRule::default(),
         };
         // A reference may have marked it meanwhile.
         let repeats = self.rules[id].take().is_some_and(|rule| rule.repeats);
-        self.rules[id] = Some(Rule { repeats: repeats || rule.repeats, ..rule });
+        self.rules[id] = Some(SchemaRule { repeats: repeats || rule.repeats, ..rule });
         Ok(id)
     }
 
-    fn sub(&mut self, schema: &Json, resolver: &Resolver<'_>, draft: Draft) -> Result<RuleId, Fault> {
+    fn sub(&mut self, schema: &Json, resolver: &Resolver<'_>, draft: Draft) -> Result<RuleId, SchemaError> {
         let draft = draft.detect(schema);
         let within = resolver.in_subresource(draft.create_resource_ref(schema));
-        self.rule(schema, &within.map_err(|error| Fault::Reference(error.to_string()))?, draft)
+        self.rule(schema, &within.map_err(|error| SchemaError::Reference(error.to_string()))?, draft)
     }
 
-    fn list(&mut self, list: &[Json], resolver: &Resolver<'_>, draft: Draft) -> Result<Vec<RuleId>, Fault> {
+    fn list(&mut self, list: &[Json], resolver: &Resolver<'_>, draft: Draft) -> Result<Vec<RuleId>, SchemaError> {
         list.iter().map(|schema| self.sub(schema, resolver, draft)).collect()
     }
 
@@ -154,13 +154,18 @@ impl Compiling {
         fields: Option<&Json>,
         resolver: &Resolver<'_>,
         draft: Draft,
-    ) -> Result<Vec<(String, RuleId)>, Fault> {
+    ) -> Result<Vec<(String, RuleId)>, SchemaError> {
         let fields = fields.and_then(Json::as_object).into_iter().flatten();
         fields.map(|(name, schema)| Ok((name.clone(), self.sub(schema, resolver, draft)?))).collect()
     }
 
-    fn fields(&mut self, fields: &Map<String, Json>, resolver: &Resolver<'_>, draft: Draft) -> Result<Rule, Fault> {
-        let mut rule = Rule::default();
+    fn fields(
+        &mut self,
+        fields: &Map<String, Json>,
+        resolver: &Resolver<'_>,
+        draft: Draft,
+    ) -> Result<SchemaRule, SchemaError> {
+        let mut rule = SchemaRule::default();
         for (name, lookup) in
             [("$ref", Lookup::Plain), ("$dynamicRef", Lookup::Plain), ("$recursiveRef", Lookup::Recursive)]
         {
@@ -191,7 +196,7 @@ impl Compiling {
         rule.dependents = self.map(fields.get("dependentSchemas"), resolver, draft)?;
         rule.properties = self.map(fields.get("properties"), resolver, draft)?.into_iter().collect();
         for (pattern, id) in self.map(fields.get("patternProperties"), resolver, draft)? {
-            rule.patterns.push((Pattern::compile(&pattern).map_err(Fault::Keyword)?, id));
+            rule.patterns.push((Pattern::compile(&pattern).map_err(SchemaError::Keyword)?, id));
         }
         rule.additional = one(self, "additionalProperties")?;
         rule.names = one(self, "propertyNames")?;
@@ -214,7 +219,7 @@ impl Compiling {
         rule.unevaluated_properties = one(self, "unevaluatedProperties")?;
         self.dependencies(fields, resolver, draft, &mut rule)?;
         rule.pattern = match fields.get("pattern").and_then(Json::as_str) {
-            Some(pattern) => Some(Pattern::compile(pattern).map_err(Fault::Keyword)?),
+            Some(pattern) => Some(Pattern::compile(pattern).map_err(SchemaError::Keyword)?),
             None => None,
         };
         rule.unique = fields.get("uniqueItems") == Some(&Json::Bool(true));
@@ -228,15 +233,15 @@ impl Compiling {
         fields: &Map<String, Json>,
         resolver: &Resolver<'_>,
         draft: Draft,
-        rule: &mut Rule,
-    ) -> Result<(), Fault> {
+        rule: &mut SchemaRule,
+    ) -> Result<(), SchemaError> {
         for (name, wanted) in fields.get("dependencies").and_then(Json::as_object).into_iter().flatten() {
             let id = match wanted {
                 Json::Array(_) => {
                     let id = self.rules.len();
-                    self.rules.push(Some(Rule {
+                    self.rules.push(Some(SchemaRule {
                         leaf: Some(leaf(&json!({ "required": wanted }), draft)?),
-                        ..Rule::default()
+                        ..SchemaRule::default()
                     }));
                     id
                 }
@@ -247,17 +252,17 @@ impl Compiling {
         Ok(())
     }
 
-    fn reference(&mut self, reference: &str, lookup: Lookup, resolver: &Resolver<'_>) -> Result<RuleId, Fault> {
+    fn reference(&mut self, reference: &str, lookup: Lookup, resolver: &Resolver<'_>) -> Result<RuleId, SchemaError> {
         let found = match lookup {
             Lookup::Plain => resolver.lookup(reference),
             Lookup::Recursive => resolver.lookup_recursive_ref(),
         };
-        let (schema, resolver, draft) = found.map_err(|error| Fault::Reference(error.to_string()))?.into_inner();
+        let (schema, resolver, draft) = found.map_err(|error| SchemaError::Reference(error.to_string()))?.into_inner();
         let id = self.rule(schema, &resolver, draft)?;
         match &mut self.rules[id] {
             Some(rule) => rule.repeats = true,
             // It is being compiled.
-            rule => *rule = Some(Rule { repeats: true, ..Rule::default() }),
+            rule => *rule = Some(SchemaRule { repeats: true, ..SchemaRule::default() }),
         }
         Ok(id)
     }
@@ -289,17 +294,17 @@ fn place(resolver: &Resolver<'_>) -> String {
 }
 
 /// The keywords that concern a value itself, and no other schema.
-fn values(fields: &Map<String, Json>, draft: Draft) -> Result<Option<Leaf>, Fault> {
+fn values(fields: &Map<String, Json>, draft: Draft) -> Result<Option<LeafValidator>, SchemaError> {
     let own = |name: &str| !APPLICATORS.contains(&name) && !OWN.contains(&name) && !WORDS.contains(&name);
     let own: Map<String, Json> =
         fields.iter().filter(|(name, _)| own(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
     if own.is_empty() { Ok(None) } else { leaf(&Json::Object(own), draft).map(Some) }
 }
 
-fn leaf(schema: &Json, draft: Draft) -> Result<Leaf, Fault> {
-    let validator: Validator = options(draft).build(schema).map_err(|error| Fault::Keyword(error.to_string()))?;
+fn leaf(schema: &Json, draft: Draft) -> Result<LeafValidator, SchemaError> {
+    let validator: Validator = options(draft).build(schema).map_err(|error| SchemaError::Keyword(error.to_string()))?;
     let dear = Dear { regex: schema["format"] == "regex", multiple: schema.get("multipleOf").is_some() };
-    Ok(Leaf { validator, weight: 2 + nodes(schema), dear })
+    Ok(LeafValidator { validator, weight: 2 + nodes(schema), dear })
 }
 
 fn nodes(value: &Json) -> usize {
@@ -311,7 +316,7 @@ fn nodes(value: &Json) -> usize {
 }
 
 /// Whether a rule applies itself to the same value, over any number of others.
-fn endless(rules: &[Rule]) -> bool {
+fn endless(rules: &[SchemaRule]) -> bool {
     // 0: not seen, 1: on the way, 2: done. A stack of its own: chains may be long.
     let mut states = vec![0_u8; rules.len()];
     for first in 0..rules.len() {

@@ -14,18 +14,18 @@ pub type RuleId = usize;
 
 /// The rules of a schema.
 #[derive(Debug)]
-pub struct Rules {
-    rules: Vec<Rule>,
+pub struct SchemaRules {
+    rules: Vec<SchemaRule>,
     root: RuleId,
 }
 
 /// A subschema. The keywords that apply other schemas are done here, all others by the library.
 #[derive(Debug, Default)]
-pub struct Rule {
+pub struct SchemaRule {
     /// The schema `false`.
     pub refuses: bool,
     /// The keywords that concern the value itself.
-    pub leaf: Option<Leaf>,
+    pub leaf: Option<LeafValidator>,
     pub pattern: Option<Pattern>,
     /// Whether all items of a list have to differ.
     pub unique: bool,
@@ -52,7 +52,7 @@ pub struct Rule {
 
 /// Keywords of the library.
 #[derive(Debug)]
-pub struct Leaf {
+pub struct LeafValidator {
     pub validator: Validator,
     /// The cost of one use.
     pub weight: usize,
@@ -117,7 +117,7 @@ const TEXT: usize = 16;
 /// Rules that apply to one value, within each other, and values within each other.
 const DEEP: usize = 20_000;
 
-impl Rule {
+impl SchemaRule {
     /// The rules that it applies to the same value.
     pub fn in_place(&self) -> impl Iterator<Item = RuleId> {
         let conditional = self.conditional.iter();
@@ -134,7 +134,7 @@ impl Rule {
     }
 }
 
-impl Rule {
+impl SchemaRule {
     /// The violation of a keyword that is checked here and concerns the value alone.
     fn alone(&self, value: &Json) -> Option<String> {
         match value {
@@ -152,10 +152,10 @@ impl Rule {
     }
 }
 
-impl Rules {
+impl SchemaRules {
     /// The rules, and the one of the whole schema.
-    pub fn new(rules: Vec<Rule>, root: RuleId) -> Self {
-        Rules { rules, root }
+    pub fn new(rules: Vec<SchemaRule>, root: RuleId) -> Self {
+        SchemaRules { rules, root }
     }
 
     /// All violations of a value, up to a bound.
@@ -165,13 +165,13 @@ impl Rules {
     pub fn check(&self, value: &Json) -> Result<Vec<Violation>, crocodile_pear::unstable::error::Error> {
         // The budget of memory is for expressions; what is kept here has a bound of its own.
         offload::evaluate(WORK, 0, || {
-            let mut run = Run { rules: &self.rules, kept: HashMap::new(), keeps: true, deep: 0 };
-            if run.holds(self.root, value) {
+            let mut evaluation = SchemaEvaluation { rules: &self.rules, kept: HashMap::new(), keeps: true, deep: 0 };
+            if evaluation.holds(self.root, value) {
                 return Ok(Vec::new());
             }
-            let mut report = Report { told: Vec::new(), path: Vec::new() };
-            run.report(self.root, value, &mut report);
-            Ok(report.told)
+            let mut violations = Violations { told: Vec::new(), path: Vec::new() };
+            evaluation.report(self.root, value, &mut violations);
+            Ok(violations.told)
         })
     }
 
@@ -183,8 +183,8 @@ impl Rules {
 }
 
 /// A validation.
-struct Run<'r> {
-    rules: &'r [Rule],
+struct SchemaEvaluation<'r> {
+    rules: &'r [SchemaRule],
     /// Judgements, by rule and by where the value lies in memory.
     kept: HashMap<(RuleId, *const Json), bool>,
     /// Whether values lie where they lie to the end: the names of fields do not.
@@ -204,8 +204,8 @@ struct Evaluated<'v> {
     rules: Vec<RuleId>,
 }
 
-impl<'r> Run<'r> {
-    fn rule(&self, id: RuleId) -> &'r Rule {
+impl<'r> SchemaEvaluation<'r> {
+    fn rule(&self, id: RuleId) -> &'r SchemaRule {
         &self.rules[id]
     }
 
@@ -233,7 +233,7 @@ impl<'r> Run<'r> {
         holds
     }
 
-    fn judge(&mut self, rule: &'r Rule, value: &Json) -> bool {
+    fn judge(&mut self, rule: &'r SchemaRule, value: &Json) -> bool {
         if rule.refuses || !rule.leaf.as_ref().is_none_or(|leaf| leaf.holds(value)) || rule.alone(value).is_some() {
             return false;
         }
@@ -252,20 +252,20 @@ impl<'r> Run<'r> {
             && self.unevaluated(rule, value).is_none()
     }
 
-    fn judge_items(&mut self, rule: &'r Rule, items: &[Json]) -> bool {
+    fn judge_items(&mut self, rule: &'r SchemaRule, items: &[Json]) -> bool {
         let first = rule.prefix.len().min(items.len());
         rule.prefix.iter().zip(items).all(|(id, item)| self.holds(*id, item))
             && rule.items.is_none_or(|id| items[first..].iter().all(|item| self.holds(id, item)))
             && rule.contains.as_ref().is_none_or(|contains| self.contains(contains, items).is_ok())
     }
 
-    fn judge_field(&mut self, rule: &'r Rule, name: &str, field: &Json) -> bool {
+    fn judge_field(&mut self, rule: &'r SchemaRule, name: &str, field: &Json) -> bool {
         self.rules_of(rule, name).into_iter().all(|id| self.holds(id, field))
             && rule.names.is_none_or(|id| self.holds_name(id, name))
     }
 
     /// The rules for a field of this name.
-    fn rules_of(&mut self, rule: &'r Rule, name: &str) -> Vec<RuleId> {
+    fn rules_of(&mut self, rule: &'r SchemaRule, name: &str) -> Vec<RuleId> {
         offload::charge(1 + name.len() / TEXT);
         let mut found: Vec<RuleId> = rule.properties.get(name).copied().into_iter().collect();
         found.extend(rule.patterns.iter().filter(|(pattern, _)| pattern.is_match(name)).map(|(_, id)| *id));
@@ -289,7 +289,7 @@ impl<'r> Run<'r> {
     }
 
     /// The rule that `if` leads to.
-    fn chosen(&mut self, rule: &'r Rule, value: &Json) -> Option<RuleId> {
+    fn chosen(&mut self, rule: &'r SchemaRule, value: &Json) -> Option<RuleId> {
         let conditional = rule.conditional.as_ref()?;
         match self.holds(conditional.condition, value) {
             true => conditional.then,
@@ -314,7 +314,7 @@ impl<'r> Run<'r> {
     }
 
     /// The violation of `unevaluatedItems` or `unevaluatedProperties`.
-    fn unevaluated(&mut self, rule: &'r Rule, value: &Json) -> Option<String> {
+    fn unevaluated(&mut self, rule: &'r SchemaRule, value: &Json) -> Option<String> {
         match value {
             Json::Array(items) => {
                 let id = rule.unevaluated_items?;
@@ -340,7 +340,7 @@ impl<'r> Run<'r> {
     }
 
     /// Notes what a rule evaluates of a value that it holds for.
-    fn see<'v>(&mut self, rule: &'r Rule, value: &'v Json, seen: &mut Evaluated<'v>) {
+    fn see<'v>(&mut self, rule: &'r SchemaRule, value: &'v Json, seen: &mut Evaluated<'v>) {
         match value {
             Json::Array(items) => {
                 seen.all_items |= rule.items.is_some();
@@ -389,67 +389,70 @@ impl<'r> Run<'r> {
     }
 
     /// Lists the violations of a rule that does not hold.
-    fn report<'v>(&mut self, id: RuleId, value: &'v Json, report: &mut Report<'v>) {
-        if report.full() || self.holds(id, value) {
+    fn report<'v>(&mut self, id: RuleId, value: &'v Json, violations: &mut Violations<'v>) {
+        if violations.full() || self.holds(id, value) {
             return;
         }
         let rule = self.rule(id);
         if rule.refuses {
-            report.tell("False schema does not allow value".into());
+            violations.tell("False schema does not allow value".into());
         }
         if let Some(leaf) = rule.leaf.as_ref().filter(|leaf| !leaf.holds(value)) {
             // Leaves out the value: it may be long or secret.
             let details = leaf.validator.iter_errors(value).take(TOLD).map(|error| error.masked().to_string());
-            details.for_each(|detail| report.tell(detail));
+            details.for_each(|detail| violations.tell(detail));
         }
         if let Some(detail) = rule.alone(value) {
-            report.tell(detail);
+            violations.tell(detail);
         }
         match value {
-            Json::Array(items) => self.report_items(rule, items, report),
-            Json::Object(fields) => self.report_fields(rule, fields, report),
+            Json::Array(items) => self.report_items(rule, items, violations),
+            Json::Object(fields) => self.report_fields(rule, fields, violations),
             _ => {}
         }
         for other in rule.all.iter().copied().chain(self.chosen(rule, value)) {
-            self.report(other, value, report);
+            self.report(other, value, violations);
         }
         let dependents = rule.dependents.iter().filter(|(name, _)| value.get(name).is_some());
-        dependents.for_each(|(_, other)| self.report(*other, value, report));
+        dependents.for_each(|(_, other)| self.report(*other, value, violations));
         if rule.any.as_ref().is_some_and(|any| !any.iter().any(|other| self.holds(*other, value))) {
-            report.tell("value is not valid under any of the schemas listed in the 'anyOf' keyword".into());
+            violations.tell("value is not valid under any of the schemas listed in the 'anyOf' keyword".into());
         }
         match rule.one.as_ref().map(|one| self.count(one, value)) {
-            Some(0) => report.tell("value is not valid under any of the schemas listed in the 'oneOf' keyword".into()),
+            Some(0) => {
+                violations.tell("value is not valid under any of the schemas listed in the 'oneOf' keyword".into())
+            }
             Some(2) => {
-                report.tell("value is valid under more than one of the schemas listed in the 'oneOf' keyword".into());
+                violations
+                    .tell("value is valid under more than one of the schemas listed in the 'oneOf' keyword".into());
             }
             _ => {}
         }
         if let Some((_, written)) = rule.not.as_ref().filter(|(other, _)| self.holds(*other, value)) {
-            report.tell(format!("{written} is not allowed for value"));
+            violations.tell(format!("{written} is not allowed for value"));
         }
         if let Some(detail) = self.unevaluated(rule, value) {
-            report.tell(detail);
+            violations.tell(detail);
         }
     }
 
-    fn report_items<'v>(&mut self, rule: &'r Rule, items: &'v [Json], report: &mut Report<'v>) {
+    fn report_items<'v>(&mut self, rule: &'r SchemaRule, items: &'v [Json], violations: &mut Violations<'v>) {
         let rest = std::iter::repeat_n(rule.items, items.len()).flatten();
         for (at, (id, item)) in rule.prefix.iter().copied().chain(rest).zip(items).enumerate() {
-            report.path.push(PathStep::Item(at));
-            self.report(id, item, report);
-            report.path.pop();
+            violations.path.push(PathStep::Item(at));
+            self.report(id, item, violations);
+            violations.path.pop();
         }
         if let Some(Err(detail)) = rule.contains.as_ref().map(|contains| self.contains(contains, items)) {
-            report.tell(detail.into());
+            violations.tell(detail.into());
         }
     }
 
     fn report_fields<'v>(
         &mut self,
-        rule: &'r Rule,
+        rule: &'r SchemaRule,
         fields: &'v serde_json::Map<String, Json>,
-        report: &mut Report<'v>,
+        violations: &mut Violations<'v>,
     ) {
         let mut unexpected = Vec::new();
         for (name, field) in fields {
@@ -462,15 +465,15 @@ impl<'r> Run<'r> {
                 unexpected.push(name.as_str());
                 continue;
             }
-            report.path.push(PathStep::Field(name));
-            rules.into_iter().for_each(|id| self.report(id, field, report));
-            report.path.pop();
+            violations.path.push(PathStep::Field(name));
+            rules.into_iter().for_each(|id| self.report(id, field, violations));
+            violations.path.pop();
             if rule.names.is_some_and(|id| !self.holds_name(id, name)) {
-                report.tell(format!("the name {} is not allowed", quoted(name)));
+                violations.tell(format!("the name {} is not allowed", quoted(name)));
             }
         }
         if !unexpected.is_empty() {
-            report.tell(format!("Additional properties are not allowed ({})", listed(unexpected.into_iter())));
+            violations.tell(format!("Additional properties are not allowed ({})", listed(unexpected.into_iter())));
         }
     }
 }
@@ -498,7 +501,7 @@ fn quoted(name: &str) -> String {
     format!("'{}'", name.chars().take(LONGEST).collect::<String>())
 }
 
-impl Leaf {
+impl LeafValidator {
     fn holds(&self, value: &Json) -> bool {
         let more = match value {
             Json::String(text) if self.dear.regex => (text.len() / TEXT).saturating_pow(2),
@@ -535,12 +538,12 @@ enum PathStep<'v> {
 }
 
 /// The violations found so far.
-struct Report<'v> {
+struct Violations<'v> {
     told: Vec<Violation>,
     path: Vec<PathStep<'v>>,
 }
 
-impl Report<'_> {
+impl Violations<'_> {
     fn full(&self) -> bool {
         self.told.len() >= TOLD
     }

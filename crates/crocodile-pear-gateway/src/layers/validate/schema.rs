@@ -7,8 +7,8 @@ use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located,
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, Retrieve, Uri};
 
-use super::compile::{self, Fault};
-use super::rules::Rules;
+use super::compile::{self, SchemaError};
+use super::rules::SchemaRules;
 use crate::layer::Compile;
 
 /// A schema, or the name of its file.
@@ -48,7 +48,7 @@ const SCHEME: &str = "file:///";
 
 impl Schema {
     /// Compiles the schema with the files that it refers to.
-    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Rules> {
+    pub fn compile(&self, cx: &mut Compile<'_>) -> Option<SchemaRules> {
         let mut files = LocalFiles::default();
         let (schema, path, span) = match self {
             Schema::Inline(schema) => (schema.value.clone(), String::new(), schema.span),
@@ -71,12 +71,12 @@ impl Schema {
         }
         match compile::compile(&schema, &base, files) {
             Ok(rules) => Some(rules),
-            Err(Fault::Reference(error)) => nowhere(&error, span, cx),
-            Err(Fault::Keyword(error)) => {
+            Err(SchemaError::Reference(error)) => nowhere(&error, span, cx),
+            Err(SchemaError::Keyword(error)) => {
                 let remedy = "write it as JSON Schema 2020-12 has it";
                 cx.problems.error(span, format!("this is not a JSON Schema: {error}"), remedy)
             }
-            Err(Fault::Endless) => {
+            Err(SchemaError::Endless) => {
                 let message = "a schema applies itself to the same value without end";
                 cx.problems.error(
                     span,
@@ -84,7 +84,7 @@ impl Schema {
                     "refer to it from `properties` or `items`, so that each use is for a smaller value",
                 )
             }
-            Err(Fault::Large) => {
+            Err(SchemaError::Large) => {
                 let message = "the schema is too large: it has more than 100,000 subschemas";
                 cx.problems.error(span, message, "write a smaller one")
             }
@@ -92,7 +92,7 @@ impl Schema {
     }
 }
 
-fn nowhere(error: &str, span: Span, cx: &mut Compile<'_>) -> Option<Rules> {
+fn nowhere(error: &str, span: Span, cx: &mut Compile<'_>) -> Option<SchemaRules> {
     let message = format!("a `$ref` of the schema leads nowhere: {error}");
     let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
     cx.problems.error(span, message, remedy)

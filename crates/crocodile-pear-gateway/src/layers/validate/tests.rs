@@ -7,8 +7,8 @@ use crocodile_pear::unstable::config::spec::Json;
 use jsonschema::{Draft, Retrieve, Uri};
 use serde_json::json;
 
-use super::compile::{Fault, compile, options};
-use super::rules::Rules;
+use super::compile::{SchemaError, compile, options};
+use super::rules::SchemaRules;
 
 /// The suite's own server of schemas, as files.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ fn vectors(name: &str) -> Json {
     serde_json::from_slice(&std::fs::read(path).expect("the suite")).expect("JSON")
 }
 
-fn rules(schema: &Json) -> Rules {
+fn rules(schema: &Json) -> SchemaRules {
     compile(schema, "file:///inline", Remotes::default()).expect("a schema")
 }
 
@@ -119,7 +119,7 @@ fn a_schema_that_applies_itself_to_the_same_value_is_refused() {
         json!({ "$defs": { "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "if": { "$ref": "#/$defs/a" } } }, "$ref": "#/$defs/a" }),
     ] {
         let fault = compile(&schema, "file:///inline", Remotes::default());
-        assert!(matches!(fault, Err(Fault::Endless)), "{schema}");
+        assert!(matches!(fault, Err(SchemaError::Endless)), "{schema}");
     }
     // Each use is for a smaller value.
     assert!(

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use super::check::check;
 use super::spec::{AdaptSpec, Differing, OlderSpec, VersionsSpec};
 use crate::gateway::document::endpoint::EndpointSpec;
-use crate::http::version::{Chooser, Successor, Version, Versioned};
+use crate::http::version::{ApiVersion, Chooser, Successor, Versioned};
 
 /// An endpoint at one of the places where it is served.
 pub struct Placed<'a> {
@@ -33,7 +33,7 @@ pub struct Api {
     pub chooser: Arc<Chooser>,
     pub group: Arc<str>,
     /// From the newest to the oldest.
-    pub versions: Vec<Arc<Version>>,
+    pub versions: Vec<Arc<ApiVersion>>,
 }
 
 /// The endpoints of one version, by what requests they serve.
@@ -67,7 +67,7 @@ impl VersionsSpec {
     /// Makes the versions ready; every problem is noted.
     pub fn compile(&self, group: &str, problems: &mut Problems) -> Option<Api> {
         check(self, problems)?;
-        let mut versions = vec![Arc::new(Version::new(&self.current.value))];
+        let mut versions = vec![Arc::new(ApiVersion::new(&self.current.value))];
         versions.extend(self.older.iter().map(|(name, (_, older))| Arc::new(older.version(name))));
         let names: Vec<Arc<str>> = versions.iter().map(|version| version.name.clone()).collect();
         let mut chooser = Chooser { selectors: self.by.0.clone(), names, default: None };
@@ -155,13 +155,13 @@ fn place<'a>(api: &Api, editions: &[Edition<'a>], index: usize, prefix: Option<S
 }
 
 impl OlderSpec {
-    fn version(&self, name: &str) -> Version {
+    fn version(&self, name: &str) -> ApiVersion {
         let page = self.documentation.as_ref();
-        Version {
+        ApiVersion {
             deprecated: self.deprecated.as_ref().map(|date| date.value.clone()),
             sunset: self.sunset.as_ref().map(|date| date.value.clone()),
             documentation: page.and_then(|page| HeaderValue::try_from(format!("<{page}>; rel=\"deprecation\"")).ok()),
-            ..Version::new(name)
+            ..ApiVersion::new(name)
         }
     }
 

@@ -9,7 +9,7 @@ use http::Method;
 
 use super::by::BySpec;
 use crate::gateway::document::endpoint::EndpointSpec;
-use crate::http::version::{Change, Date};
+use crate::http::version::{Date, VersionChange};
 
 spec! {
     /// The versions of the endpoints of a group. The endpoints written in the group are the newest version. An older
@@ -75,7 +75,7 @@ spec! {
 
 impl RequestAdapt {
     /// Makes it ready for an endpoint with this method.
-    pub fn compile(&self, method: Option<&Method>, cx: &mut Compile<'_>) -> Option<Change> {
+    pub fn compile(&self, method: Option<&Method>, cx: &mut Compile<'_>) -> Option<VersionChange> {
         if let (Some(&(Method::GET | Method::HEAD)), Some(body)) = (method, &self.body) {
             let remedy = "write `request: { query: … }`, an expression that gives the query as an object";
             return cx.problems.error(body.0.span, "a request with GET has no body", remedy);
@@ -85,7 +85,7 @@ impl RequestAdapt {
             Some(written) => cx.filter(written).map(Some),
         };
         let (body, query) = (filter(&self.body), filter(&self.query));
-        Some(Change { body: body?, query: query? })
+        Some(VersionChange { body: body?, query: query? })
     }
 }
 

@@ -8,7 +8,7 @@ pub struct Finder {
     /// Where in the block something like this stood last.
     places: Box<[u16; 1 << BITS]>,
     /// The repetitions, in order.
-    pub runs: Vec<Run>,
+    pub sequences: Vec<Sequence>,
     /// All bytes that no repetition covers, one after the other, with room behind them.
     literals: Vec<u8>,
     many: usize,
@@ -16,7 +16,7 @@ pub struct Finder {
 
 /// Bytes as they are, and a repetition behind them.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct Sequence {
     pub literals: u32,
     pub length: u16,
     pub distance: u16,
@@ -44,7 +44,7 @@ impl Finder {
     pub fn new() -> Self {
         Finder {
             places: Box::new([0; 1 << BITS]),
-            runs: Vec::new(),
+            sequences: Vec::new(),
             // What is copied or read at once may begin at the last byte.
             literals: vec![0; BLOCK + WIDE],
             many: 0,
@@ -61,11 +61,11 @@ impl Finder {
         &self.literals[..self.many + WIDE]
     }
 
-    /// Divides a block of 64 KiB at most into runs. What stands behind the last one is literals.
+    /// Divides a block of 64 KiB at most into sequences. What stands behind the last one is literals.
     pub fn find(&mut self, block: &[u8]) {
-        // Its own while the block is looked at: a list behind `self` is read again for each run.
-        let mut runs = std::mem::take(&mut self.runs);
-        runs.clear();
+        // Its own while the block is looked at: a list behind `self` is read again for each sequence.
+        let mut sequences = std::mem::take(&mut self.sequences);
+        sequences.clear();
         self.many = 0;
         self.places.fill(0);
         let end = block.len().saturating_sub(WIDE + 1);
@@ -82,7 +82,7 @@ impl Finder {
             let start = at - common;
             let length = (common + same(block, before, at)).min(LONGEST);
             let (literals, distance) = ((start - from) as u32, (at - before) as u16);
-            runs.push(Run { literals, length: length as u16, distance });
+            sequences.push(Sequence { literals, length: length as u16, distance });
             self.gather(block, from, start);
             from = start + length;
             at = from;
@@ -96,7 +96,7 @@ impl Finder {
                 }
             }
         }
-        self.runs = runs;
+        self.sequences = sequences;
         let rest = &block[from..];
         self.literals[self.many..self.many + rest.len()].copy_from_slice(rest);
         self.many += rest.len();

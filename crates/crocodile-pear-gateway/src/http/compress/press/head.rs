@@ -1,7 +1,7 @@
 //! The head of a block: its two codes, themselves in code (RFC 1951, 3.2.7).
 
 use super::code::{Bits, codes, lengths};
-use super::writer::{DISTANCES, LITERALS, Writer};
+use super::writer::{BitWriter, DISTANCES, LITERALS};
 
 /// The order in which the lengths of the codes of lengths are written.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
@@ -19,7 +19,7 @@ const ZEROS: u8 = 17;
 const MANY: u8 = 18;
 
 /// Writes the lengths of both codes.
-pub fn write(literals: &[u8; LITERALS], distances: &[u8; DISTANCES], out: &mut Writer<'_>) {
+pub fn write(literals: &[u8; LITERALS], distances: &[u8; DISTANCES], out: &mut BitWriter<'_>) {
     let near = used(literals).max(257);
     let far = used(distances).max(1);
     let symbols = shorten(&[&literals[..near], &distances[..far]].concat());

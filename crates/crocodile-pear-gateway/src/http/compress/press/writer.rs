@@ -9,14 +9,14 @@ pub const LITERALS: usize = 286;
 pub const DISTANCES: usize = 30;
 
 /// Puts bits into bytes.
-pub struct Writer<'a> {
+pub struct BitWriter<'a> {
     pub room: &'a mut [u8],
     pub at: usize,
     pub held: u64,
     pub count: u32,
 }
 
-impl Writer<'_> {
+impl BitWriter<'_> {
     /// At most 57 bits find room before they are spilled.
     #[inline]
     pub fn put(&mut self, bits: Bits) {

@@ -13,9 +13,9 @@ const WAITING: usize = 64;
 /// The most threads. Each needs the memory of one hash and takes time from the cores.
 const THREADS: usize = 4;
 
-type Check = Box<dyn FnOnce() + Send>;
+type PasswordCheck = Box<dyn FnOnce() + Send>;
 
-static POOL: LazyLock<WorkerPool<Check>> = LazyLock::new(|| {
+static POOL: LazyLock<WorkerPool<PasswordCheck>> = LazyLock::new(|| {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     WorkerPool::new("password", threads, WAITING, |check| check())
 });

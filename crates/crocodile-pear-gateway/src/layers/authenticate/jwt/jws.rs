@@ -21,7 +21,7 @@ pub struct Jws<'a> {
 }
 
 /// Why a token is refused, in words for the client.
-pub type Refused = &'static str;
+pub type TokenRejection = &'static str;
 
 /// The result of verifying a token with a set of keys.
 pub enum Verified {
@@ -38,8 +38,8 @@ const OWN_KEYS: [&str; 4] = ["jwk", "jku", "x5u", "x5c"];
 
 impl<'a> Jws<'a> {
     /// Parses a token.
-    pub fn read(token: &'a [u8]) -> Result<Self, Refused> {
-        const FORM: Refused = "the token is not a signed JWT";
+    pub fn read(token: &'a [u8]) -> Result<Self, TokenRejection> {
+        const FORM: TokenRejection = "the token is not a signed JWT";
         let mut parts = token.split(|byte| *byte == b'.');
         let (Some(header), Some(payload), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())

@@ -41,7 +41,7 @@ crocodile_pear::unstable::choice! {
 
 /// An algorithm that the configuration accepts, as written.
 #[derive(Clone, Copy, Debug)]
-pub struct Accepted(pub Algorithm);
+pub struct AcceptedAlgorithm(pub Algorithm);
 
 /// Algorithms that issuers use but the gateway does not support, with a remedy.
 const UNSUPPORTED: [(&str, &str); 3] = [
@@ -50,14 +50,14 @@ const UNSUPPORTED: [(&str, &str); 3] = [
     ("none", "name what the issuer signs with: a token without a signature proves nothing"),
 ];
 
-impl Decode for Accepted {
+impl Decode for AcceptedAlgorithm {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         if let NodeKind::Scalar { text, .. } = &node.kind
             && let Some((name, remedy)) = UNSUPPORTED.iter().find(|(name, _)| name == text)
         {
             return problems.error(node.span, format!("the algorithm `{name}` is not supported"), *remedy);
         }
-        Algorithm::decode(node, problems).map(Accepted)
+        Algorithm::decode(node, problems).map(AcceptedAlgorithm)
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
@@ -93,7 +93,7 @@ impl Algorithm {
     }
 }
 
-pub struct Key {
+pub struct VerificationKey {
     /// The key's id.
     pub kid: Option<String>,
     /// The only algorithm that it may be used with, if its JWK says so.
@@ -114,10 +114,10 @@ pub enum Material {
     Secret(Vec<u8>),
 }
 
-impl Key {
+impl VerificationKey {
     /// A key without an id, for all algorithms of its kind.
     pub fn bare(material: Material) -> Self {
-        Key { kid: None, only: None, material }
+        VerificationKey { kid: None, only: None, material }
     }
 
     /// Reads a JWK. `None` for keys that are not for signatures, and for unknown kinds.
@@ -151,7 +151,7 @@ impl Key {
             ("oct", _) => Material::Secret(number("k")?),
             _ => return None,
         };
-        let key = Key { kid: text("kid").map(str::to_owned), only, material };
+        let key = VerificationKey { kid: text("kid").map(str::to_owned), only, material };
         only.is_none_or(|only| key.serves(only)).then_some(key)
     }
 

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ring::digest;
 use serde_json::Value;
 
-use super::key::{Algorithm, Key};
+use super::key::{Algorithm, VerificationKey};
 use super::pem;
 
 /// The keys of an issuer.
 pub struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<VerificationKey>,
     /// A number that differs between sets.
     pub generation: u64,
     /// The hash of the bytes that it was read from.
@@ -50,9 +50,13 @@ impl KeySet {
     }
 
     /// The keys that may have signed a token: those with its `kid`, or those without an id.
-    pub fn fitting<'a>(&'a self, kid: Option<&'a str>, algorithm: Algorithm) -> impl Iterator<Item = &'a Key> {
+    pub fn fitting<'a>(
+        &'a self,
+        kid: Option<&'a str>,
+        algorithm: Algorithm,
+    ) -> impl Iterator<Item = &'a VerificationKey> {
         let named = kid.filter(|kid| self.keys.iter().any(|key| key.kid.as_deref() == Some(*kid)));
-        let fits = move |key: &&Key| match (named, kid) {
+        let fits = move |key: &&VerificationKey| match (named, kid) {
             (Some(kid), _) => key.kid.as_deref() == Some(kid),
             (None, Some(_)) => key.kid.is_none(),
             (None, None) => true,
@@ -61,11 +65,11 @@ impl KeySet {
     }
 }
 
-fn json(bytes: &[u8]) -> Result<Vec<Key>, String> {
+fn json(bytes: &[u8]) -> Result<Vec<VerificationKey>, String> {
     let set: Value = serde_json::from_slice(bytes)
         .map_err(|error| format!("it is neither JSON nor PEM (line {}, column {})", error.line(), error.column()))?;
     if set.get("kty").is_some() {
-        return Ok(Key::read(&set).into_iter().collect());
+        return Ok(VerificationKey::read(&set).into_iter().collect());
     }
     let Some(keys) = set.get("keys").and_then(Value::as_array) else {
         return Err("it has no list `keys`, as a JWK set has (RFC 7517)".to_owned());
@@ -73,5 +77,5 @@ fn json(bytes: &[u8]) -> Result<Vec<Key>, String> {
     if keys.len() > MOST {
         return Err(format!("it has more than {MOST} keys"));
     }
-    Ok(keys.iter().filter_map(Key::read).collect())
+    Ok(keys.iter().filter_map(VerificationKey::read).collect())
 }

@@ -4,7 +4,7 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::alg_id;
 use rustls::pki_types::pem::PemObject;
 
-use super::key::{Key, Material};
+use super::key::{Material, VerificationKey};
 
 /// Whether a file looks like PEM.
 pub fn is(bytes: &[u8]) -> bool {
@@ -12,7 +12,7 @@ pub fn is(bytes: &[u8]) -> bool {
 }
 
 /// Reads all public keys of a file.
-pub fn keys(bytes: &[u8]) -> Result<Vec<Key>, String> {
+pub fn keys(bytes: &[u8]) -> Result<Vec<VerificationKey>, String> {
     const FORM: &str = "it has no `-----BEGIN PUBLIC KEY-----`; make one with `openssl pkey -in KEY -pubout`";
     let read: Result<Vec<_>, _> = SubjectPublicKeyInfoDer::pem_slice_iter(bytes).collect();
     let read = read.map_err(|_| "it is not PEM".to_owned())?;
@@ -23,7 +23,7 @@ pub fn keys(bytes: &[u8]) -> Result<Vec<Key>, String> {
 }
 
 /// Reads a `SubjectPublicKeyInfo` (RFC 5280, 4.1): the kind of key and its bits.
-fn key_of(der: &[u8]) -> Option<Key> {
+fn key_of(der: &[u8]) -> Option<VerificationKey> {
     let (info, []) = element(der, SEQUENCE)? else { return None };
     let (algorithm, rest) = element(info, SEQUENCE)?;
     let (bits, []) = element(rest, BIT_STRING)? else { return None };
@@ -41,7 +41,7 @@ fn key_of(der: &[u8]) -> Option<Key> {
         kind if kind == alg_id::ED25519.as_ref() => Material::Ed25519(key.to_vec()),
         _ => return None,
     };
-    Some(Key::bare(material))
+    Some(VerificationKey::bare(material))
 }
 
 const INTEGER: u8 = 0x02;

@@ -10,7 +10,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RS
 use serde_json::{Value, json};
 
 use super::super::remembered::{Remembered, hash, now};
-use super::Rules;
+use super::ClaimRules;
 use super::jws::{Jws, Verified};
 use super::key::Algorithm;
 use super::keys::KeySet;
@@ -115,7 +115,7 @@ fn cost(check: impl Fn()) -> f64 {
 
 #[test]
 fn a_token_is_checked_in_microseconds() {
-    let rules = || Rules {
+    let rules = || ClaimRules {
         issuer: "https://id.example".to_owned(),
         audiences: Some(vec!["shop".to_owned()]),
         algorithms: vec![Algorithm::Rs256, Algorithm::Es256],
