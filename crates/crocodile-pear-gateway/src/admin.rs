@@ -31,7 +31,7 @@ use crate::server::{
     self, ClientRequest, Connection, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply, ResponseEnd,
     Settings, Shutdown,
 };
-use crate::telemetry::analytics::{self, Analytics, Form, Query};
+use crate::telemetry::analytics::{self, ExportFormat, Query, Statistics};
 use crate::telemetry::metrics::Metrics;
 
 /// The operators' listener while it serves.
@@ -113,22 +113,25 @@ struct Admin {
     watchers: Arc<Watchers>,
     desk: Arc<Desk>,
     readiness: Readiness,
-    limiters: Arc<Limiters>,
+    limiters: Arc<LogLimiters>,
 }
 
 /// The limiters of lines about connections that make room, and of those about clients that do not read.
 #[derive(Default)]
-struct Limiters {
+struct LogLimiters {
     room: LogLimiter,
     slow: LogLimiter,
 }
 
 impl Handler for Admin {
     async fn handle(&self, request: ClientRequest) -> Reply {
-        let mut watch =
-            Watch { _page: None, metrics: self.live.current().metrics().clone(), limiters: self.limiters.clone() };
-        let mut reply = self.answer(request, &mut watch).await;
-        reply.observer = Some(Box::new(watch));
+        let mut observer = PageObserver {
+            _page: None,
+            metrics: self.live.current().metrics().clone(),
+            limiters: self.limiters.clone(),
+        };
+        let mut reply = self.answer(request, &mut observer).await;
+        reply.observer = Some(Box::new(observer));
         reply
     }
 
@@ -149,13 +152,13 @@ impl Handler for Admin {
 }
 
 /// Learns how an answer ended.
-struct Watch {
-    _page: Option<desk::Place>,
+struct PageObserver {
+    _page: Option<desk::PagePermit>,
     metrics: Arc<Metrics>,
-    limiters: Arc<Limiters>,
+    limiters: Arc<LogLimiters>,
 }
 
-impl Observer for Watch {
+impl Observer for PageObserver {
     fn ended(self: Box<Self>, end: &ResponseEnd) {
         if !matches!(end.how, Ending::ClientSlow) {
             return;
@@ -168,7 +171,7 @@ impl Observer for Watch {
 }
 
 impl Admin {
-    async fn answer(&self, request: ClientRequest, watch: &mut Watch) -> Reply {
+    async fn answer(&self, request: ClientRequest, observer: &mut PageObserver) -> Reply {
         let path = request.target.path().to_owned();
         if !OPEN.contains(&path.as_str())
             && let Some(refused) = self.guard.refuse(&request.method, request.headers.map())
@@ -197,7 +200,7 @@ impl Admin {
                 let asked = Page { path, query, headers: request.headers.map().clone() };
                 // The body is not read.
                 drop(request);
-                self.page(asked, watch).await
+                self.page(asked, observer).await
             }
         };
         response.into()
@@ -223,7 +226,7 @@ impl Admin {
     }
 
     /// Makes a page; health and readiness wait for none.
-    async fn page(&self, asked: Page, watch: &mut Watch) -> Response<Body> {
+    async fn page(&self, asked: Page, observer: &mut PageObserver) -> Response<Body> {
         let (live, watchers) = (self.live.clone(), self.watchers.clone());
         let Page { path, query, headers } = asked;
         let make = move || match path.as_str() {
@@ -239,7 +242,7 @@ impl Admin {
             },
         };
         let (page, place) = self.desk.make(make).await;
-        watch._page = place;
+        observer._page = place;
         page
     }
 }
@@ -252,15 +255,15 @@ struct Page {
 }
 
 /// The statistics over minutes, hours and days.
-fn analytics(query: &str, analytics: &Analytics) -> Response<Body> {
-    let (query, form) = match Query::read(query, analytics::now()) {
+fn analytics(query: &str, analytics: &Statistics) -> Response<Body> {
+    let (query, format) = match Query::read(query, analytics::now()) {
         Ok(asked) => asked,
         Err(told) => return response::refuse(StatusCode::BAD_REQUEST, &told),
     };
-    match (analytics.answer(&query), form) {
+    match (analytics.answer(&query), format) {
         (None, _) => response::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`"),
-        (Some(rows), Form::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),
-        (Some(rows), Form::Json) => response::json(&analytics::json(&rows)),
+        (Some(rows), ExportFormat::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),
+        (Some(rows), ExportFormat::Json) => response::json(&analytics::json(&rows)),
     }
 }
 

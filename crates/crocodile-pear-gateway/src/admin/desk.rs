@@ -15,16 +15,16 @@ use crate::runtime::threads::start;
 /// So many pages are made, or read by their clients, at the same time.
 const PAGES: usize = 8;
 
-type Work = Box<dyn FnOnce() + Send>;
+type PageJob = Box<dyn FnOnce() + Send>;
 
 /// The thread, and the pages that it may make.
 pub struct Desk {
-    work: SyncSender<Work>,
+    work: SyncSender<PageJob>,
     pages: Arc<Semaphore>,
 }
 
 /// A page, until its client has read it.
-pub struct Place(#[allow(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+pub struct PagePermit(#[allow(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
 impl Desk {
     /// Starts the thread; it ends with this.
@@ -32,7 +32,7 @@ impl Desk {
     /// # Errors
     /// If it cannot be started.
     pub fn new() -> io::Result<Self> {
-        let (work, orders) = sync_channel::<Work>(PAGES);
+        let (work, orders) = sync_channel::<PageJob>(PAGES);
         start("admin-pages", move || orders.into_iter().for_each(|work| work()))?;
         Ok(Desk { work, pages: Arc::new(Semaphore::new(PAGES)) })
     }
@@ -41,10 +41,10 @@ impl Desk {
     pub async fn make(
         &self,
         page: impl FnOnce() -> Response<Body> + Send + 'static,
-    ) -> (Response<Body>, Option<Place>) {
+    ) -> (Response<Body>, Option<PagePermit>) {
         let failed = || response::fail(&Error::new(Kind::Internal, "the page cannot be made"));
         // Never closed.
-        let place = self.pages.clone().acquire_owned().await.ok().map(Place);
+        let place = self.pages.clone().acquire_owned().await.ok().map(PagePermit);
         let (made, page_made) = oneshot::channel();
         // There is room: each page has a place.
         let sent = self.work.try_send(Box::new(move || drop(made.send(page()))));

@@ -13,12 +13,12 @@ use http::{HeaderMap, Response};
 
 use crate::gateway::Gateway;
 use crate::observe::log;
-use crate::telemetry::metrics::exposition::{Exposition, Format};
+use crate::telemetry::metrics::exposition::{Exposition, ExpositionFormat};
 use crate::telemetry::metrics::{cache, consumers, databases};
 use crate::telemetry::traces::SpanCounters;
 
 pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
-    let format = Format::choose(field(headers, &ACCEPT));
+    let format = ExpositionFormat::choose(field(headers, &ACCEPT));
     let text = write(gateway, format);
     let zipped = if list::takes(field(headers, &ACCEPT_ENCODING), "gzip") { zip(text.as_bytes()) } else { None };
     let mut response = Response::new(Body::empty());
@@ -33,12 +33,12 @@ pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
 }
 
 /// All metrics of a gateway, as text.
-fn write(gateway: &Gateway, format: Format) -> String {
+fn write(gateway: &Gateway, format: ExpositionFormat) -> String {
     let mut out = Exposition::new(format);
     gateway.metrics().render(gateway.upstreams(), &mut out);
     databases::render(gateway.databases(), &mut out);
     cache::render(gateway.cache(), &mut out);
-    cache::render_shared(&gateway.lasting().ledger.counters, &mut out);
+    cache::render_shared(&gateway.lasting().purge_log.counters, &mut out);
     consumers::render(&gateway.lasting().analytics.consumers(), &mut out);
     write_memory(&owners(gateway), &mut out);
     write_lost_lines(gateway.lasting().journals.dropped(), log::dropped(), &mut out);

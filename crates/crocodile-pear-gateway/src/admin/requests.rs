@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
 use crate::http::response;
-use crate::telemetry::recent::{History, RouteNumber, Served};
+use crate::telemetry::recent::{History, RouteNumber, ServedRequest};
 
 /// Requests in a list.
 const MOST: usize = 100;
@@ -69,7 +69,7 @@ pub fn show(gateway: &Gateway, id: &str) -> Response<Body> {
     response::json(&told)
 }
 
-fn outline(served: &Served, history: &History) -> Value {
+fn outline(served: &ServedRequest, history: &History) -> Value {
     let summary = served.record.as_ref().map(|record| record.summary()).unwrap_or_default();
     let slowest = summary.slowest.map(|slowest| {
         json!({

@@ -12,13 +12,13 @@ use crocodile_pear::unstable::database::{self, Database};
 use crocodile_pear::unstable::upstream::{ServerState, Upstream};
 use serde_json::{Value, json};
 
-use self::calls::Seen;
+use self::calls::LatestFailures;
 use self::number::rounded;
 use self::servers::Figures;
 pub use self::servers::ServerTimes;
 use crate::gateway::Gateway;
 use crate::gateway::live::Live;
-use crate::telemetry::recent::{Failure, History, RouteFigures, RouteNumber, Second};
+use crate::telemetry::recent::{FailedRequest, History, RouteFigures, RouteNumber, Second};
 
 /// The seconds that count as "now": long enough to be calm.
 const NOW: u64 = 5;
@@ -144,7 +144,7 @@ fn slowness(figures: &RouteFigures) -> u64 {
 }
 
 fn tell_upstreams(gateway: &Gateway, lately: &Figures) -> Value {
-    let seen = Seen::of(&gateway.lasting().history);
+    let seen = LatestFailures::of(&gateway.lasting().history);
     let mut left = SERVERS;
     gateway
         .upstreams()
@@ -153,7 +153,7 @@ fn tell_upstreams(gateway: &Gateway, lately: &Figures) -> Value {
         .collect()
 }
 
-fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: (&Seen, &Figures), left: &mut usize) -> Value {
+fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: (&LatestFailures, &Figures), left: &mut usize) -> Value {
     let counters = upstream.counters();
     let (retries, withheld) = upstream.retries();
     let mut servers: Vec<ServerState> = upstream.servers().collect();
@@ -173,7 +173,7 @@ fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: (&Seen, &Figures), 
     })
 }
 
-fn tell_server(upstream: &Upstream, state: &ServerState, (seen, lately): (&Seen, &Figures)) -> Value {
+fn tell_server(upstream: &Upstream, state: &ServerState, (seen, lately): (&LatestFailures, &Figures)) -> Value {
     let word = match state {
         ServerState { up: true, .. } => "up",
         ServerState { open: true, .. } => "breaker open",
@@ -199,7 +199,7 @@ fn tell_server(upstream: &Upstream, state: &ServerState, (seen, lately): (&Seen,
 
 /// With the fields that upstreams have, as far as they mean something here.
 fn tell_databases(gateway: &Gateway, lately: &Figures) -> Value {
-    let seen = Seen::of(&gateway.lasting().history);
+    let seen = LatestFailures::of(&gateway.lasting().history);
     let tell = |(name, database): (&String, &Arc<Database>)| {
         let servers: Vec<_> = database.servers().collect();
         let (used, _, waiting) = database.connections();
@@ -215,7 +215,7 @@ fn tell_databases(gateway: &Gateway, lately: &Figures) -> Value {
     gateway.databases().iter().map(tell).collect()
 }
 
-fn tell_database_server(database: &Database, state: &database::ServerState, seen: &Seen) -> Value {
+fn tell_database_server(database: &Database, state: &database::ServerState, seen: &LatestFailures) -> Value {
     let word = match state {
         _ if state.is_up() => "up",
         database::ServerState { open: true, .. } => "breaker open",
@@ -236,12 +236,12 @@ fn tell_cache(gateway: &Gateway) -> Value {
 }
 
 fn tell_configuration(live: &Live) -> Value {
-    let reading = live.configured().reading();
-    let refused = reading.refused.map(|(at, problems)| json!({ "at": seconds(at), "problems": problems }));
-    json!({ "read": seconds(reading.read), "warnings": reading.warnings, "refused": refused })
+    let status = live.configured().status();
+    let refused = status.refused.map(|(at, problems)| json!({ "at": seconds(at), "problems": problems }));
+    json!({ "read": seconds(status.read), "warnings": status.warnings, "refused": refused })
 }
 
-fn tell_failure(history: &History, failure: &Failure) -> Value {
+fn tell_failure(history: &History, failure: &FailedRequest) -> Value {
     let error = &failure.error;
     json!({
         "at": seconds(history.began() + failure.at),

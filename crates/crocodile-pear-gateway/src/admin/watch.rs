@@ -29,12 +29,12 @@ const MOST: usize = 16;
 #[derive(Default)]
 pub struct Watchers {
     count: AtomicUsize,
-    last: Mutex<Last>,
+    last: Mutex<LastStatus>,
 }
 
 /// The last status, which the next one is compared with.
 #[derive(Default)]
-struct Last {
+struct LastStatus {
     status: Option<(Instant, Bytes)>,
     times: ServerTimes,
 }
@@ -61,8 +61,8 @@ impl Watchers {
         }
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watch = Watch { live: live.clone(), place, ticks };
-        let mut response = Response::new(Body::Pulled(Box::pin(watch)));
+        let stream = StatusStream { live: live.clone(), place, ticks };
+        let mut response = Response::new(Body::Pulled(Box::pin(stream)));
         *response.status_mut() = StatusCode::OK;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -80,13 +80,13 @@ impl Drop for WatcherPlace {
 }
 
 /// The stream of one watcher.
-struct Watch {
+struct StatusStream {
     live: Arc<Live>,
     place: WatcherPlace,
     ticks: Interval,
 }
 
-impl http_body::Body for Watch {
+impl http_body::Body for StatusStream {
     type Data = Bytes;
     type Error = Error;
 

@@ -22,7 +22,7 @@ use crate::acme::Renewals;
 use crate::admin;
 use crate::gateway::Gateway;
 use crate::gateway::document::{Clients, Document, TrailersSpec};
-use crate::gateway::live::{Core, Live};
+use crate::gateway::live::{CoreHandler, Live};
 use crate::listeners::admin_spec::AdminSpec;
 use crate::listeners::certificate_watch::{self, Certificates};
 use crate::listeners::spec::CompiledListener;
@@ -176,7 +176,7 @@ fn try_serve(
     started(listeners.address(), admin.as_ref().map(|serving| &serving.address));
     let settings = document.clients.as_ref().map(settings).unwrap_or_default();
     let settings = Settings { descriptors, ..settings };
-    let served = server::serve(listeners, &settings, &shutdown, |core| Core::new(live.clone(), core));
+    let served = server::serve(listeners, &settings, &shutdown, |core| CoreHandler::new(live.clone(), core));
     // Last: operators watch how it stops.
     admin.into_iter().for_each(admin::Serving::end);
     live.current().lasting().analytics.close();

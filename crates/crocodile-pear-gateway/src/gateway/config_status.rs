@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 /// The status of the configuration.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct ConfigStatus {
     /// When the one that serves was read.
     pub read: SystemTime,
     /// The warnings of `check`, a line each.
@@ -15,31 +15,31 @@ pub struct Reading {
 }
 
 /// The same, while it changes.
-pub struct Configured(Mutex<Reading>);
+pub struct Configured(Mutex<ConfigStatus>);
 
 impl Default for Configured {
     fn default() -> Self {
-        Configured(Mutex::new(Reading { read: SystemTime::now(), warnings: Vec::new(), refused: None }))
+        Configured(Mutex::new(ConfigStatus { read: SystemTime::now(), warnings: Vec::new(), refused: None }))
     }
 }
 
 impl Configured {
     /// Notes that a configuration serves from now on.
     pub fn accept(&self, warnings: Vec<String>) {
-        self.change(|reading| *reading = Reading { read: SystemTime::now(), warnings, refused: None });
+        self.change(|status| *status = ConfigStatus { read: SystemTime::now(), warnings, refused: None });
     }
 
     /// Notes that a configuration was refused.
     pub fn refuse(&self, problems: Vec<String>) {
-        self.change(|reading| reading.refused = Some((SystemTime::now(), problems)));
+        self.change(|status| status.refused = Some((SystemTime::now(), problems)));
     }
 
     /// The status now.
-    pub fn reading(&self) -> Reading {
+    pub fn status(&self) -> ConfigStatus {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Reading)) {
+    fn change(&self, change: impl FnOnce(&mut ConfigStatus)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

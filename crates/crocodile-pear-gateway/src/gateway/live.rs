@@ -12,7 +12,7 @@ use crate::gateway::config_status::Configured;
 use crate::gateway::health_checks::Checks;
 use crate::runtime::tasks::Background;
 use crate::server::{ClientRequest, Connection, Handler, Refusal, Reply};
-use crate::shared::events::Events;
+use crate::shared::events::EventSources;
 use crate::telemetry::metrics;
 
 /// The gateway that serves now.
@@ -23,7 +23,7 @@ pub struct Live {
     replaced: watch::Sender<()>,
     checks: Mutex<Option<Checks>>,
     background: Mutex<Background>,
-    events: Mutex<Events>,
+    events: Mutex<EventSources>,
     configured: Configured,
 }
 
@@ -31,7 +31,7 @@ impl Live {
     /// The first gateway.
     pub fn new(gateway: Gateway) -> Self {
         gateway.begin();
-        let mut events = Events::default();
+        let mut events = EventSources::default();
         events.follow(gateway.take_events(), gateway.cache(), gateway.metrics());
         let mut background = Background::default();
         background.follow(gateway.take_works());
@@ -83,15 +83,15 @@ thread_local! {
 }
 
 /// The handler of one core.
-pub struct Core(Arc<Live>);
+pub struct CoreHandler(Arc<Live>);
 
-impl Core {
+impl CoreHandler {
     /// The handler for the core with this index. Must run on that core's thread.
     pub fn new(live: Arc<Live>, index: usize) -> Self {
         metrics::begin_core(index);
         tokio::spawn(live.current().metrics().watch_core(index));
         tokio::spawn(let_go(live.replaced.subscribe()));
-        Core(live)
+        CoreHandler(live)
     }
 
     fn gateway(&self) -> OwnGateway {
@@ -110,7 +110,7 @@ async fn let_go(mut replaced: watch::Receiver<()>) {
     }
 }
 
-impl Handler for Core {
+impl Handler for CoreHandler {
     fn handle(&self, request: ClientRequest) -> impl Future<Output = Reply> + Send {
         Gateway::handle(self.gateway(), request)
     }
@@ -170,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_core_without_requests_lets_go_of_a_gateway_that_was_replaced() {
         let live = Arc::new(Live::new(gateway()));
-        let core = Core::new(live.clone(), 0);
+        let core = CoreHandler::new(live.clone(), 0);
         drop(core.gateway());
         let old = Arc::downgrade(&live.replace(gateway()));
         let gone = async {

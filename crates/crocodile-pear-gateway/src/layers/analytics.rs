@@ -11,7 +11,7 @@ use crocodile_pear::unstable::spec;
 use crate::layer::limit_key::{By, LimitKey};
 use crate::layer::{Compile, Layer, LayerPosition, Spec};
 use crate::runtime::tasks::Work;
-use crate::telemetry::analytics::{self, OTHER, Settings, Subject};
+use crate::telemetry::analytics::{self, AnalyticsSettings, OTHER, Subject};
 use crate::telemetry::request_end::RequestEnd;
 
 spec! {
@@ -66,7 +66,7 @@ impl Spec for Analytics {
         }
         let (by, analytics) = (by?, cx.services.lasting.analytics.clone());
         let folder = (cx.services.paths)(&self.folder);
-        let keeping = analytics.keep(Settings { folder, size: self.size.value.0, top: self.top.get() });
+        let keeping = analytics.keep(AnalyticsSettings { folder, size: self.size.value.0, top: self.top.get() });
         cx.works.push(Arc::new(Work::new(keeping)));
         Some(Arc::new(AnalyticsCounter { analytics, by, route: 0 }))
     }
@@ -80,7 +80,7 @@ impl Spec for Analytics {
 
 /// Counts the requests of an endpoint.
 pub struct AnalyticsCounter {
-    analytics: Arc<analytics::Analytics>,
+    analytics: Arc<analytics::Statistics>,
     by: Option<Arc<By>>,
     route: u32,
 }

@@ -17,7 +17,7 @@ use crate::observe::access_log::{Access, AccessSpec};
 use crate::server::Ending;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::metrics::requests::RouteCounters;
-use crate::telemetry::recent::{Failure, History, RouteNumber};
+use crate::telemetry::recent::{FailedRequest, History, RouteNumber};
 use crate::telemetry::request_end::RequestEnd;
 use crate::telemetry::traces::Traces;
 
@@ -115,7 +115,7 @@ impl Observe {
         }
         if let Some((history, _)) = &self.history {
             let (id, route) = (scope.facts().id().into(), self.route.clone());
-            history.explain(Failure { at: history.now(), id, route, error: error.clone() });
+            history.explain(FailedRequest { at: history.now(), id, route, error: error.clone() });
         }
         let allowed = self.limiter(error.kind()).allows();
         let (id, route, cause) = (scope.facts().id(), self.route.as_deref(), error.kind().name());

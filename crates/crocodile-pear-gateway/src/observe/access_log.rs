@@ -20,7 +20,7 @@ use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
 use crate::telemetry::line_writer::Journal;
 use crate::telemetry::request_end::RequestEnd;
-use entry::Entry;
+use entry::AccessLogEntry;
 use template::Template;
 
 /// Whether requests are logged, and which.
@@ -81,7 +81,7 @@ impl Decode for AccessSpec {
 
 /// The compiled access log.
 pub struct Access {
-    format: Format,
+    format: AccessLogFormat,
     journal: Arc<Journal>,
     when: Option<Condition>,
     /// How many of 2^32 requests that `when` does not select are logged anyway.
@@ -91,7 +91,7 @@ pub struct Access {
 }
 
 /// The format of a line.
-enum Format {
+enum AccessLogFormat {
     Text,
     Json,
     Common,
@@ -118,18 +118,18 @@ const KEPT: usize = 16 << 10;
 impl Access {
     /// Writes the line of a request that has ended, if it is selected. `route` is the endpoint that served it.
     pub fn write(&self, ended: &RequestEnd<'_>, route: Option<&str>) {
-        let entry = Entry::new(ended, route, self.user.as_ref(), self.query);
+        let entry = AccessLogEntry::new(ended, route, self.user.as_ref(), self.query);
         if !self.chooses(&entry) {
             return;
         }
         LINE.with_borrow_mut(|line| {
             line.clear();
             match &self.format {
-                Format::Text => plain::text(&entry, line),
-                Format::Json => json::write(&entry, line),
-                Format::Common => plain::common(&entry, line),
-                Format::Combined => plain::combined(&entry, line),
-                Format::Template(template) => template.write(&entry, line),
+                AccessLogFormat::Text => plain::text(&entry, line),
+                AccessLogFormat::Json => json::write(&entry, line),
+                AccessLogFormat::Common => plain::common(&entry, line),
+                AccessLogFormat::Combined => plain::combined(&entry, line),
+                AccessLogFormat::Template(template) => template.write(&entry, line),
             }
             line.push(b'\n');
             self.journal.add(line);
@@ -137,14 +137,14 @@ impl Access {
         });
     }
 
-    fn chooses(&self, entry: &Entry<'_>) -> bool {
+    fn chooses(&self, entry: &AccessLogEntry<'_>) -> bool {
         self.when.as_ref().is_some_and(|when| when.holds(entry)) || drawn(self.sample)
     }
 }
 
 impl Condition {
     /// If the expression fails, the request is selected: one line too many is better than one too few.
-    fn holds(&self, entry: &Entry<'_>) -> bool {
+    fn holds(&self, entry: &AccessLogEntry<'_>) -> bool {
         match self.filter.run_one(jq::null(), &mut |name| entry.variable(name)) {
             Ok(value) => value.is_some_and(|value| !matches!(value.to_string().as_str(), "null" | "false")),
             Err(error) => {

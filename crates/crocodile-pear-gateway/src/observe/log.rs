@@ -56,7 +56,7 @@ crocodile_pear::unstable::choice! {
 }
 
 /// The process's own log. A process has one, however often its configuration is read.
-static LOG: OnceLock<Writer> = OnceLock::new();
+static LOG: OnceLock<JournalWriter> = OnceLock::new();
 
 /// A log file that takes nothing does not hold the end of the process for longer.
 const FLUSH: Duration = Duration::from_secs(2);
@@ -73,7 +73,7 @@ pub fn begin(log: Option<&Log>) -> Flush {
     let timers = if timers { level } else { LevelFilter::OFF };
     let filter = Targets::new().with_default(level).with_target("crocodile_pear::timer", timers);
     let (format, colours) = (log.map_or(LogFormat::Text, |log| log.format), io::stderr().is_terminal());
-    let writer = LOG.get_or_init(|| Writer::begin(format, colours)).clone();
+    let writer = LOG.get_or_init(|| JournalWriter::begin(format, colours)).clone();
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours);
     let lines = match format {
         LogFormat::Text => lines.boxed(),
@@ -116,23 +116,23 @@ impl Drop for Flush {
 
 /// Gives each line to the journal of the standard error stream: the thread that logs never waits for its reader.
 #[derive(Clone)]
-struct Writer {
+struct JournalWriter {
     journals: Arc<Journals>,
     journal: Arc<Journal>,
     format: LogFormat,
     colours: bool,
 }
 
-impl Writer {
+impl JournalWriter {
     fn begin(format: LogFormat, colours: bool) -> Self {
         let journals = Arc::new(Journals::default());
         let journal = journals.journal(&Destination::Stderr);
         journals.begin();
-        Writer { journals, journal, format, colours }
+        JournalWriter { journals, journal, format, colours }
     }
 }
 
-impl MakeWriter<'_> for Writer {
+impl MakeWriter<'_> for JournalWriter {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -140,7 +140,7 @@ impl MakeWriter<'_> for Writer {
     }
 }
 
-impl io::Write for Writer {
+impl io::Write for JournalWriter {
     /// Called once for each line, whole. Names and errors in it may come from clients and upstreams.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);

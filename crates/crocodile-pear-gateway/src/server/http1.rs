@@ -456,7 +456,7 @@ mod tests {
     /// Together with the socket's registration and a timer, this stays within 4 KiB.
     #[test]
     fn a_connection_at_rest_is_small() {
-        type Given<'a> = (Io, Arc<Connection>, Arc<CoreState<live::Core>>, &'a IdleGuard);
+        type Given<'a> = (Io, Arc<Connection>, Arc<CoreState<live::CoreHandler>>, &'a IdleGuard);
         let serving = size(|(io, connection, core, idle): Given<'_>| serve(io, connection, core, idle));
         assert!(serving <= 2576, "{serving} bytes");
     }

@@ -12,5 +12,5 @@ mod source;
 pub mod trigger;
 mod trust;
 
-pub use self::follow::Events;
+pub use self::follow::EventSources;
 pub use self::source::{EventSource, EventSourceSpec, compile};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crocodile_pear::unstable::cache::Store;
 use crocodile_pear::unstable::config::carried_state::Carried;
 
-use crate::shared::purge_log::Ledger;
-use crate::telemetry::analytics::Analytics;
+use crate::shared::purge_log::PurgeLog;
+use crate::telemetry::analytics::Statistics;
 use crate::telemetry::line_writer::Journals;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::recent::History;
@@ -21,9 +21,9 @@ pub struct Lasting {
     /// The store of the caches. It takes no memory while there is no cache.
     pub cache: Arc<Store>,
     /// The statistics over minutes, hours and days.
-    pub analytics: Arc<Analytics>,
+    pub analytics: Arc<Statistics>,
     /// The state about the shared store.
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) purge_log: Arc<PurgeLog>,
     /// The writers of log lines.
     pub(crate) journals: Arc<Journals>,
     pub(crate) spans: Arc<SpanCounters>,
@@ -39,7 +39,7 @@ impl Default for Lasting {
             history: Arc::default(),
             cache: Arc::new(Store::new(0)),
             analytics: Arc::default(),
-            ledger: Arc::default(),
+            purge_log: Arc::default(),
             journals: Arc::default(),
             spans: Arc::default(),
             carried: Arc::default(),

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::telemetry::metrics::SharedCounters;
 
 /// The state about the shared store.
-pub struct Ledger {
+pub struct PurgeLog {
     pub id: u64,
     state: Mutex<PurgeLogState>,
     pending: Mutex<VecDeque<(Purge, PurgeMode)>>,
@@ -40,9 +40,9 @@ pub struct Heard {
 /// Purges that wait for a store that is away. Where there are more, they become one of everything.
 const MOST_PENDING: usize = 4096;
 
-impl Default for Ledger {
+impl Default for PurgeLog {
     fn default() -> Self {
-        Ledger {
+        PurgeLog {
             id: number(),
             state: Mutex::default(),
             pending: Mutex::default(),
@@ -63,7 +63,7 @@ pub fn number() -> u64 {
     u64::from_le_bytes(bytes) >> 12 | 1
 }
 
-impl Ledger {
+impl PurgeLog {
     fn state(&self) -> MutexGuard<'_, PurgeLogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

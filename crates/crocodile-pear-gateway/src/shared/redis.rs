@@ -35,9 +35,9 @@ impl PartialEq for RedisServer {
 }
 
 /// A connection's stream of bytes.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 impl RedisServer {
     /// Checks the URL and the settings of TLS. The URL may hold a password, so nothing of it is quoted.
@@ -88,7 +88,7 @@ impl RedisServer {
     ///
     /// # Errors
     /// The errors of the socket and of TLS.
-    pub async fn open(&self) -> io::Result<Box<dyn Stream>> {
+    pub async fn open(&self) -> io::Result<Box<dyn ByteStream>> {
         let socket = TcpStream::connect((self.host.as_str(), self.port)).await?;
         socket.set_nodelay(true)?;
         Ok(match &self.tls {

@@ -21,7 +21,7 @@ use crocodile_pear::unstable::spec;
 use tokio::sync::watch;
 
 pub use self::connection::{Away, Store, WhileAway};
-use self::connection::{State, connect};
+use self::connection::{StoreState, connect};
 use self::follow::Follower;
 use self::outbox::Outbox;
 use self::shared::SharedTier;
@@ -95,7 +95,7 @@ impl StoreSpec {
         let carry = Carry::over(&lasting.carried).part(("store", written.value.expose(), tls, reading.mark(), terms));
         Some(Some(carry.state(|| {
             let store = Arc::new(Store {
-                state: watch::Sender::new(State::New),
+                state: watch::Sender::new(StoreState::New),
                 timeout: self.timeout,
                 while_away: self.while_away,
                 replicas: self.replicas.get().into(),
@@ -113,12 +113,13 @@ impl StoreSpec {
 impl Store {
     /// Begins the second tier of the caches; the task is what goes on for it and for the connection.
     fn work(self: Arc<Self>, server: RedisServer, lasting: &Lasting) -> impl Future<Output = ()> + use<> {
-        let (cache, ledger) = (lasting.cache.clone(), lasting.ledger.clone());
-        let (tier, jobs, waiting) = SharedTier::new(Arc::downgrade(&self), cache.clone(), ledger.clone());
+        let (cache, purge_log) = (lasting.cache.clone(), lasting.purge_log.clone());
+        let (tier, jobs, waiting) = SharedTier::new(Arc::downgrade(&self), cache.clone(), purge_log.clone());
         // It is set once, here.
         let _ = self.tier.set(Arc::new(tier));
-        let outbox = Outbox { server: server.clone(), cache: cache.clone(), ledger: ledger.clone(), jobs, waiting };
-        let follower = Follower { server: server.clone(), cache, ledger };
+        let outbox =
+            Outbox { server: server.clone(), cache: cache.clone(), purge_log: purge_log.clone(), jobs, waiting };
+        let follower = Follower { server: server.clone(), cache, purge_log };
         async move {
             tokio::join!(connect(self, server), outbox.run(), follower.run());
         }

@@ -19,8 +19,8 @@ use crocodile_pear::unstable::telemetry::request_record::Totals;
 
 pub use self::consumers::OTHER;
 pub use self::counts::Counts;
-pub use self::report::{Form, Query, csv, json};
-pub use self::row::Span;
+pub use self::report::{ExportFormat, Query, csv, json};
+pub use self::row::TimeSpan;
 pub use self::table::Subject;
 
 use self::archive::Archive;
@@ -35,7 +35,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 
 /// Where the figures are kept, and how many of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct AnalyticsSettings {
     /// The folder of the files.
     pub folder: PathBuf,
     /// The most bytes of all files together.
@@ -46,24 +46,24 @@ pub struct Settings {
 
 /// The statistics over all reloads: counts in memory, and their files.
 #[derive(Default)]
-pub struct Analytics {
+pub struct Statistics {
     tables: Tables,
-    state: Mutex<State>,
+    state: Mutex<AnalyticsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AnalyticsState {
     /// The counts of the current minute, besides those that the cores still hold.
     minute: Minute,
     /// The counts of consumers since the gateway began.
     consumers: Consumers,
     archive: Option<Archive>,
-    settings: Option<Settings>,
+    settings: Option<AnalyticsSettings>,
     /// Another process may have the folder from now on.
     closed: bool,
 }
 
-impl Analytics {
+impl Statistics {
     /// The number by which a route is counted. A reload counts on.
     pub fn route(&self, name: &str) -> u32 {
         self.tables.route(name)
@@ -75,7 +75,7 @@ impl Analytics {
     }
 
     /// A task that stores the figures while a gateway serves.
-    pub fn keep(self: &Arc<Self>, settings: Settings) -> Task {
+    pub fn keep(self: &Arc<Self>, settings: AnalyticsSettings) -> Task {
         let analytics = self.clone();
         Box::pin(async move {
             loop {
@@ -88,7 +88,7 @@ impl Analytics {
     }
 
     /// Begins to keep the figures in a folder; goes on with those that are there.
-    fn open(&self, settings: Settings, now: u64) {
+    fn open(&self, settings: AnalyticsSettings, now: u64) {
         let mut state = self.lock();
         if state.closed || state.settings.as_ref() == Some(&settings) && state.archive.is_some() {
             return;
@@ -109,14 +109,14 @@ impl Analytics {
         }
         state.settings = Some(settings);
         if state.minute.begun == 0 {
-            state.minute = Minute::new(Span::Minute.begin(now));
+            state.minute = Minute::new(TimeSpan::Minute.begin(now));
         }
     }
 
     /// Adds up what the cores have counted. A minute that is over is written.
     fn collect(&self, now: u64) {
         let mut state = self.lock();
-        let minute = Span::Minute.begin(now);
+        let minute = TimeSpan::Minute.begin(now);
         // The cores' counts since the last look are those of the minute that ends.
         self.drain(&mut state, now);
         if state.minute.begun < minute {
@@ -128,9 +128,9 @@ impl Analytics {
         }
     }
 
-    fn drain(&self, state: &mut State, now: u64) {
+    fn drain(&self, state: &mut AnalyticsState, now: u64) {
         let top = state.settings.as_ref().map_or(0, |settings| settings.top);
-        let State { minute, consumers, .. } = state;
+        let AnalyticsState { minute, consumers, .. } = state;
         consumers.rank(now, top);
         self.tables.drain(minute, consumers);
     }
@@ -174,12 +174,12 @@ impl Analytics {
         Some(report::answer(query, now, &reader, current))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, AnalyticsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl AnalyticsState {
     fn rows(&self) -> Vec<Row> {
         let top = self.settings.as_ref().map_or(usize::MAX, |settings| settings.top);
         self.minute.rows(top)
@@ -188,7 +188,7 @@ impl State {
     fn write(&mut self) {
         let rows = self.rows();
         if let Some(archive) = &mut self.archive {
-            archive.write(Span::Minute, &rows);
+            archive.write(TimeSpan::Minute, &rows);
         }
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::report::Grouping;
     use crate::telemetry::request_end::ended;
 
-    fn count(analytics: &Analytics, core: usize, subject: Subject, status: u16) {
+    fn count(analytics: &Statistics, core: usize, subject: Subject, status: u16) {
         let calls = Totals { answers: 3, calls: 2, bytes: 400 };
         ended(status, Duration::from_millis(20), 100, |ended| analytics.count(core, subject, ended, &calls));
     }
@@ -218,8 +218,8 @@ mod tests {
         std::env::temp_dir().join(format!("crocodile-pear-analytics-{name}-{}", std::process::id()))
     }
 
-    fn settings(folder: &std::path::Path) -> Settings {
-        Settings { folder: folder.to_owned(), size: 1 << 20, top: 2 }
+    fn settings(folder: &std::path::Path) -> AnalyticsSettings {
+        AnalyticsSettings { folder: folder.to_owned(), size: 1 << 20, top: 2 }
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let folder = folder("restart");
         let hour = now() / 3600 * 3600;
         for _ in 0..2 {
-            let analytics = Arc::new(Analytics::default());
+            let analytics = Arc::new(Statistics::default());
             analytics.open(settings(&folder), hour);
             let route = analytics.route("GET /a");
             for status in [200, 200, 404, 503] {
@@ -236,15 +236,15 @@ mod tests {
             count(&analytics, 1, Subject::route(route), 200);
             analytics.close();
         }
-        let analytics = Arc::new(Analytics::default());
-        let before = Analytics::default();
+        let analytics = Arc::new(Statistics::default());
+        let before = Statistics::default();
         before.open(settings(&folder), now());
         analytics.open(settings(&folder), now());
         assert!(!analytics.is_kept(), "another process has the folder");
         before.close();
         before.open(settings(&folder), now());
         analytics.open(settings(&folder), now());
-        let query = Query { from: hour, to: u64::MAX, span: Span::Day, whole: false, by: Grouping::Route };
+        let query = Query { from: hour, to: u64::MAX, span: TimeSpan::Day, whole: false, by: Grouping::Route };
         let rows = analytics.answer(&query).expect("they are kept");
         assert_eq!(rows.len(), 1);
         let counts = &rows[0].counts;
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn only_the_first_consumers_have_rows_of_their_own() {
         let folder = folder("top");
-        let analytics = Arc::new(Analytics::default());
+        let analytics = Arc::new(Statistics::default());
         analytics.open(settings(&folder), now());
         let route = analytics.route("GET /a");
         for (consumer, calls) in [("ada", 5), ("bob", 3), ("eve", 2), ("kim", 1)] {
@@ -265,7 +265,7 @@ mod tests {
                 count(&analytics, 0, Subject::consumer(route, consumer.to_owned()), 200);
             }
         }
-        let query = Query { from: 0, to: u64::MAX, span: Span::Minute, whole: false, by: Grouping::Consumer };
+        let query = Query { from: 0, to: u64::MAX, span: TimeSpan::Minute, whole: false, by: Grouping::Consumer };
         let rows = analytics.answer(&query).expect("they are kept");
         let mut told: Vec<_> = rows.iter().map(|row| (row.consumer.as_str(), row.counts.requests)).collect();
         told.sort_unstable();

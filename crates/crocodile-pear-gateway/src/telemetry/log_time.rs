@@ -9,7 +9,7 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 
 /// A moment, ready to be written.
 #[derive(Clone, Copy)]
-pub struct Stamp {
+pub struct Timestamp {
     second: u64,
     micros: u32,
     /// `2026-11-22T18:51:15.123456Z`
@@ -20,22 +20,22 @@ pub struct Stamp {
 
 thread_local! {
     /// The second that this thread last wrote: the calendar is asked once for each.
-    static LAST: RefCell<Stamp> = const {
-        RefCell::new(Stamp { second: u64::MAX, micros: 0, rfc3339: [b'0'; 27], common: [b'0'; 26] })
+    static LAST: RefCell<Timestamp> = const {
+        RefCell::new(Timestamp { second: u64::MAX, micros: 0, rfc3339: [b'0'; 27], common: [b'0'; 26] })
     };
 }
 
 /// Now.
-pub fn now() -> Stamp {
+pub fn now() -> Timestamp {
     at(SystemTime::now())
 }
 
 /// This moment.
-pub fn at(time: SystemTime) -> Stamp {
+pub fn at(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     LAST.with_borrow_mut(|last| {
         if last.second != since.as_secs() {
-            *last = Stamp::of(since.as_secs());
+            *last = Timestamp::of(since.as_secs());
         }
         last.micros = since.subsec_micros();
         let mut rest = last.micros;
@@ -47,7 +47,7 @@ pub fn at(time: SystemTime) -> Stamp {
     })
 }
 
-impl Stamp {
+impl Timestamp {
     fn of(second: u64) -> Self {
         // A year of four digits: the forms end there.
         let seconds = second.min(253_402_300_799);
@@ -57,7 +57,7 @@ impl Stamp {
         let (mut rfc3339, mut common) = ([b'0'; 27], [b'0'; 26]);
         rfc3339.copy_from_slice(format!("{date}T{clock}.000000Z").as_bytes());
         common.copy_from_slice(format!("{:02}/{month}/{:04}:{clock} +0000", date.day, date.year).as_bytes());
-        Stamp { second, micros: 0, rfc3339, common }
+        Timestamp { second, micros: 0, rfc3339, common }
     }
 
     /// The time as RFC 3339 has it, with microseconds.

@@ -34,15 +34,15 @@ use crocodile_pear::unstable::upstream::Upstream;
 use http::StatusCode;
 use indexmap::IndexMap;
 
-use self::authentication::Authentications;
+use self::authentication::AuthenticationRegistry;
 use self::configuration::Configurations;
 use self::cores::CoreCounters;
-use self::events::Events;
-use self::limits::Limits;
+use self::events::EventRegistry;
+use self::limits::LimitRegistry;
 use self::operators::Operators;
-use self::orders::Orders;
+use self::orders::OrderRegistry;
 pub use self::requests::CutOff;
-use self::requests::{RouteCounters, Routes};
+use self::requests::{RouteCounters, RouteRegistry};
 use self::slot::{CORE, CORES};
 use crate::net::address::Address;
 use crate::server::{Ending, ListenerSettings, Unfinished};
@@ -92,13 +92,13 @@ pub struct Metrics {
     versions: Mutex<IndexMap<(String, String), Arc<AtomicU64>>>,
     /// Whether the store answers, and how often it did not.
     store: [AtomicU64; 2],
-    events: Events,
-    orders: Orders,
-    authentications: Authentications,
-    routes: Routes,
+    events: EventRegistry,
+    orders: OrderRegistry,
+    authentications: AuthenticationRegistry,
+    routes: RouteRegistry,
     /// Requests in flight when the first core cut them off, and answers that had begun before.
     cut_off: OnceLock<CutOff>,
-    limits: Limits,
+    limits: LimitRegistry,
     /// Held by what measures them, too.
     cores: Arc<CoreCounters>,
     configurations: Configurations,
@@ -121,12 +121,12 @@ impl Default for Metrics {
             connections_closed_for_room: AtomicU64::new(0),
             versions: Mutex::default(),
             store: Default::default(),
-            events: Events::default(),
-            orders: Orders::default(),
-            authentications: Authentications::default(),
-            routes: Routes::default(),
+            events: EventRegistry::default(),
+            orders: OrderRegistry::default(),
+            authentications: AuthenticationRegistry::default(),
+            routes: RouteRegistry::default(),
             cut_off: OnceLock::new(),
-            limits: Limits::default(),
+            limits: LimitRegistry::default(),
             cores: Arc::default(),
             configurations: Configurations::default(),
             operators: Operators::default(),

@@ -20,8 +20,8 @@ use crate::telemetry::request_end::RequestEnd;
 
 use hour::Hour;
 pub use hour::Second;
-use kept::Kept;
-pub use served::{RouteNumber, Served, UNSERVED};
+use kept::KeptRequests;
+pub use served::{RouteNumber, ServedRequest, UNSERVED};
 
 /// Failures whose reasons are kept.
 const FAILURES: usize = 128;
@@ -32,7 +32,7 @@ const SLOTS: usize = 6;
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct FailedRequest {
     /// When, since the gateway began.
     pub at: Duration,
     /// The request's id.
@@ -45,7 +45,7 @@ pub struct Failure {
 
 /// The part of a core.
 #[derive(Default)]
-struct Shard {
+struct HistoryShard {
     /// The second, and the slot of ten, that its figures are of.
     second: u64,
     slot: u64,
@@ -53,7 +53,7 @@ struct Shard {
     routes: Vec<Second>,
     /// Routes that have figures of this slot.
     touched: Vec<RouteNumber>,
-    kept: Kept,
+    kept: KeptRequests,
 }
 
 /// The figures of a route.
@@ -78,11 +78,11 @@ struct RouteTotals {
 pub struct History {
     began: tokio::time::Instant,
     wall: SystemTime,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<HistoryShard>]>,
     names: Mutex<IndexSet<Arc<str>>>,
     totals: Mutex<Vec<RouteTotals>>,
     hour: Mutex<Hour>,
-    failures: Mutex<VecDeque<Failure>>,
+    failures: Mutex<VecDeque<FailedRequest>>,
     failed: AtomicU64,
 }
 
@@ -143,12 +143,12 @@ impl History {
         }
         shard.count(route, ended);
         if shard.kept.wants(at, route, ended) {
-            shard.kept.add(Arc::new(Served::new(ended, at, route)));
+            shard.kept.add(Arc::new(ServedRequest::new(ended, at, route)));
         }
     }
 
     /// Notes why a request failed.
-    pub fn explain(&self, failure: Failure) {
+    pub fn explain(&self, failure: FailedRequest) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let mut failures = lock(&self.failures);
         failures.truncate(FAILURES - 1);
@@ -156,12 +156,12 @@ impl History {
     }
 
     /// The latest failures, latest first.
-    pub fn failures(&self) -> Vec<Failure> {
+    pub fn failures(&self) -> Vec<FailedRequest> {
         lock(&self.failures).iter().cloned().collect()
     }
 
     /// Adds the figures of a core to those of all, and begins another second.
-    fn flush(&self, shard: &mut Shard, second: u64) {
+    fn flush(&self, shard: &mut HistoryShard, second: u64) {
         if shard.now.requests > 0 {
             lock(&self.hour).add(shard.second, &shard.now);
             shard.now.clear();
@@ -224,30 +224,30 @@ impl History {
     }
 
     /// The latest requests, latest first.
-    pub fn recent(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
+    pub fn recent(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<ServedRequest>> {
         self.collect(|kept, found| kept.recent(route, most, found), |one| std::cmp::Reverse(one.at), most)
     }
 
     /// The slowest of the last hour, slowest first.
-    pub fn slowest(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
+    pub fn slowest(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<ServedRequest>> {
         let since = self.now().saturating_sub(kept::SPAN);
-        let slowest = |kept: &Kept, found: &mut Vec<_>| kept.slowest(route, since, found);
+        let slowest = |kept: &KeptRequests, found: &mut Vec<_>| kept.slowest(route, since, found);
         self.collect(slowest, |one| std::cmp::Reverse(one.total), most)
     }
 
     /// The latest that failed, latest first.
-    pub fn failed(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<Served>> {
+    pub fn failed(&self, route: Option<RouteNumber>, most: usize) -> Vec<Arc<ServedRequest>> {
         self.collect(|kept, found| kept.failed(route, found), |one| std::cmp::Reverse(one.at), most)
     }
 
     /// The request with this id, if it is still kept.
-    pub fn find(&self, id: &str) -> Option<Arc<Served>> {
+    pub fn find(&self, id: &str) -> Option<Arc<ServedRequest>> {
         self.shards.iter().find_map(|shard| lock(shard).kept.find(id))
     }
 
     /// The memory that it takes, about.
     pub fn weight(&self) -> usize {
-        let shard = |shard: &Shard| shard.kept.weight() + shard.routes.len() * Second::WEIGHT;
+        let shard = |shard: &HistoryShard| shard.kept.weight() + shard.routes.len() * Second::WEIGHT;
         let shards: usize = self.shards.iter().map(|one| shard(&lock(one))).sum();
         let slots: usize = lock(&self.totals).iter().map(|totals| totals.slots.len()).sum();
         shards + slots * Second::WEIGHT + lock(&self.hour).weight()
@@ -255,10 +255,10 @@ impl History {
 
     fn collect<K: Ord>(
         &self,
-        read: impl Fn(&Kept, &mut Vec<Arc<Served>>),
-        key: impl Fn(&Served) -> K,
+        read: impl Fn(&KeptRequests, &mut Vec<Arc<ServedRequest>>),
+        key: impl Fn(&ServedRequest) -> K,
         most: usize,
-    ) -> Vec<Arc<Served>> {
+    ) -> Vec<Arc<ServedRequest>> {
         let mut found = Vec::new();
         self.shards.iter().for_each(|shard| read(&lock(shard).kept, &mut found));
         found.sort_by_key(|one| key(one));
@@ -267,7 +267,7 @@ impl History {
     }
 }
 
-impl Shard {
+impl HistoryShard {
     fn count(&mut self, route: RouteNumber, ended: &RequestEnd<'_>) {
         let (total, failed) = (ended.total, ended.failed());
         self.now.count(total, failed);

@@ -9,18 +9,18 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::number::ago;
-use crate::telemetry::recent::{History, Served};
+use crate::telemetry::recent::{History, ServedRequest};
 
 /// The most requests and calls that one snapshot reads, so that it takes less than a millisecond.
 const REQUESTS: usize = 512;
 const CALLS: usize = 4_096;
 
 /// The latest failure by upstream and server: when, and what is told of it.
-pub struct Seen(HashMap<(Arc<str>, Arc<str>), (Duration, Value)>);
+pub struct LatestFailures(HashMap<(Arc<str>, Arc<str>), (Duration, Value)>);
 
-impl Seen {
+impl LatestFailures {
     pub fn of(history: &History) -> Self {
-        let mut seen = Seen(HashMap::new());
+        let mut seen = LatestFailures(HashMap::new());
         let mut left = CALLS;
         for served in latest(history) {
             if left == 0 {
@@ -35,7 +35,7 @@ impl Seen {
         seen
     }
 
-    fn note(&mut self, history: &History, served: &Served, call: &CallRecord) {
+    fn note(&mut self, history: &History, served: &ServedRequest, call: &CallRecord) {
         let Some(server) = &call.server else { return };
         let failure = call.error.map(|kind| kind.name().to_owned());
         let failure = failure.or_else(|| call.status.filter(StatusCode::is_server_error).map(|s| s.to_string()));
@@ -55,7 +55,7 @@ impl Seen {
 
 /// The latest requests, and then the failed ones that are older: those are kept longer, so that a server that fails seldom is named
 /// all the same.
-fn latest(history: &History) -> impl Iterator<Item = Arc<Served>> {
+fn latest(history: &History) -> impl Iterator<Item = Arc<ServedRequest>> {
     let recent = history.recent(None, REQUESTS);
     let oldest = recent.last().map_or(Duration::MAX, |served| served.at);
     let failed = history.failed(None, REQUESTS).into_iter().filter(move |served| served.at < oldest);

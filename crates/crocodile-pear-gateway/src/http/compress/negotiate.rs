@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn a_client_gets_what_it_likes_best() {
-        use CodingChoice::{Coded, Only, Plain};
         use Coding::{Br, Deflate, Gzip, Zstd};
+        use CodingChoice::{Coded, Only, Plain};
         for (value, wanted) in [
             ("gzip", Coded(Gzip)),
             ("GZIP", Coded(Gzip)),

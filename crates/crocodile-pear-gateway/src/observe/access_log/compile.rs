@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crocodile_pear::unstable::config::spec::{Located, suggest};
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
-use super::{Access, AccessLogSpec, Condition, Format, entry, template};
+use super::{Access, AccessLogFormat, AccessLogSpec, Condition, entry, template};
 use crate::layer::Compile;
 use crate::telemetry::line_writer::Destination;
 
@@ -51,17 +51,17 @@ impl AccessLogSpec {
     }
 }
 
-fn named(word: &str) -> Option<Format> {
+fn named(word: &str) -> Option<AccessLogFormat> {
     Some(match word {
-        "text" => Format::Text,
-        "json" => Format::Json,
-        "common" => Format::Common,
-        "combined" => Format::Combined,
+        "text" => AccessLogFormat::Text,
+        "json" => AccessLogFormat::Json,
+        "common" => AccessLogFormat::Common,
+        "combined" => AccessLogFormat::Combined,
         _ => return None,
     })
 }
 
-fn format(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Format> {
+fn format(written: &Located<String>, cx: &mut Compile<'_>) -> Option<AccessLogFormat> {
     let text = written.as_str();
     if let Some(format) = named(text) {
         return Some(format);
@@ -77,7 +77,7 @@ fn format(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Format> {
     if text.trim_end().contains('\n') {
         return cx.problems.error(written.span, "a line of the access log has one line", "write it on one line");
     }
-    template::compile(written, cx).map(Format::Template)
+    template::compile(written, cx).map(AccessLogFormat::Template)
 }
 
 fn destination(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Destination> {

@@ -14,7 +14,7 @@ use crocodile_pear::unstable::template::scalar;
 use http::{HeaderName, Method, Version};
 
 use crate::server::Ending;
-use crate::telemetry::log_time::{self, Stamp};
+use crate::telemetry::log_time::{self, Timestamp};
 use crate::telemetry::request_end::RequestEnd;
 
 /// The variables of a line, besides those that every expression has.
@@ -35,7 +35,7 @@ pub const VARIABLES: [&str; 13] = [
 ];
 
 /// A view of the end of a request for one line.
-pub struct Entry<'a> {
+pub struct AccessLogEntry<'a> {
     scope: &'a Scope,
     ended: &'a RequestEnd<'a>,
     user: Option<&'a Filter>,
@@ -43,16 +43,16 @@ pub struct Entry<'a> {
     /// The endpoint that served it.
     pub route: Option<&'a str>,
     /// When it ended.
-    pub time: Stamp,
+    pub time: Timestamp,
     /// How long it took.
     pub duration: Duration,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> AccessLogEntry<'a> {
     /// The entry of a request that has just ended.
     pub fn new(ended: &'a RequestEnd<'a>, route: Option<&'a str>, user: Option<&'a Filter>, query: bool) -> Self {
         let scope = ended.scope;
-        Entry { scope, ended, user, query, route, time: log_time::now(), duration: ended.total }
+        AccessLogEntry { scope, ended, user, query, route, time: log_time::now(), duration: ended.total }
     }
 
     /// The request's id.

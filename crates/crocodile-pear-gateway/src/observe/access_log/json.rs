@@ -8,7 +8,7 @@ use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear::unstable::telemetry::trace::Trace;
 use http::header::USER_AGENT;
 
-use super::entry::Entry;
+use super::entry::AccessLogEntry;
 use super::escape;
 
 /// The bytes before the value of a field, known at compile time, so that they are copied at once.
@@ -19,7 +19,7 @@ macro_rules! name {
 }
 
 /// Writes the line, without its end.
-pub fn write(entry: &Entry<'_>, line: &mut Vec<u8>) {
+pub fn write(entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"timestamp\":\"");
     line.extend_from_slice(entry.time.rfc3339_digits());
     line.extend_from_slice(b"\",\"request.id\":\"");
@@ -92,7 +92,7 @@ impl Object<'_> {
         }
     }
 
-    fn calls(&mut self, entry: &Entry<'_>) {
+    fn calls(&mut self, entry: &AccessLogEntry<'_>) {
         let Some(record) = entry.record() else { return self.number(name!("upstream.calls"), 0) };
         record.look_slowest(|number, slowest| {
             self.number(name!("upstream.calls"), number);
@@ -103,7 +103,7 @@ impl Object<'_> {
         });
     }
 
-    fn client(&mut self, entry: &Entry<'_>) {
+    fn client(&mut self, entry: &AccessLogEntry<'_>) {
         let Some(client) = entry.client() else { return };
         self.put(b",\"client.address\":\"");
         address(client.address, self.0);

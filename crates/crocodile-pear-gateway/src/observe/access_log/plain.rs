@@ -6,11 +6,11 @@ use std::time::Duration;
 use crocodile_pear::unstable::telemetry::trace::Trace;
 use http::header::{REFERER, USER_AGENT};
 
-use super::entry::Entry;
+use super::entry::AccessLogEntry;
 use super::{escape, json};
 
 /// Writes a line in the format of the log.
-pub fn text(entry: &Entry<'_>, line: &mut Vec<u8>) {
+pub fn text(entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
     let mut fields = Fields(line);
     // Writing to memory cannot fail.
     let _ = write!(fields.0, "{}  INFO crocodile_pear::access: id=\"{}\"", entry.time.rfc3339(), entry.id());
@@ -56,7 +56,7 @@ impl Fields<'_> {
 }
 
 /// Writes the common log format: `HOST - USER [TIME] "REQUEST" STATUS BYTES`.
-pub fn common(entry: &Entry<'_>, line: &mut Vec<u8>) {
+pub fn common(entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
     match entry.client() {
         Some(client) => json::address(client.address, line),
         None => line.push(b'-'),
@@ -77,7 +77,7 @@ pub fn common(entry: &Entry<'_>, line: &mut Vec<u8>) {
 }
 
 /// Writes the combined log format: the same, plus referer and user agent.
-pub fn combined(entry: &Entry<'_>, line: &mut Vec<u8>) {
+pub fn combined(entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
     common(entry, line);
     for name in [REFERER, USER_AGENT] {
         line.extend_from_slice(b" \"");
@@ -87,7 +87,7 @@ pub fn combined(entry: &Entry<'_>, line: &mut Vec<u8>) {
 }
 
 /// Writes the request line; `-` if the request could not be read.
-fn request(entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn request(entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
     let (Some(method), Some(path)) = (entry.method(), entry.path()) else { return line.push(b'-') };
     line.extend_from_slice(method.as_bytes());
     line.push(b' ');

@@ -5,7 +5,7 @@ use crocodile_pear::unstable::jq::{self, Filter};
 use crocodile_pear::unstable::json::value::{Shape, shape};
 use crocodile_pear::unstable::template::{self, Part, scalar};
 
-use super::entry::{Entry, VARIABLES};
+use super::entry::{AccessLogEntry, VARIABLES};
 use super::escape;
 use crate::layer::Compile;
 
@@ -21,7 +21,7 @@ pub fn compile(written: &Located<String>, cx: &mut Compile<'_>) -> Option<Templa
 impl Template {
     /// Writes a line, without its end. The results of expressions are escaped as in nginx. A list or an object is
     /// written as JSON. A missing value or a failed expression is written as `-`.
-    pub fn write(&self, entry: &Entry<'_>, line: &mut Vec<u8>) {
+    pub fn write(&self, entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
         for part in self.0.path() {
             match part {
                 Part::Text(text) => line.extend_from_slice(text.as_bytes()),
@@ -33,7 +33,7 @@ impl Template {
     }
 }
 
-fn value(filter: &Filter, entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn value(filter: &Filter, entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
     let value = filter.run_one(jq::null(), &mut |name| entry.variable(name)).ok().flatten().unwrap_or_else(jq::null);
     match (shape(&value), scalar(&value)) {
         (Shape::List(_) | Shape::Object(_), _) => json(&value.to_string(), line),

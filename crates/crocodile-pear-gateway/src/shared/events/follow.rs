@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::reaction::Reaction;
-use super::source::{EventSource, Identity};
-use super::trust::Trust;
+use super::source::{EventSource, SourceIdentity};
+use super::trust::SourceTrust;
 use crate::telemetry::metrics::{EventCounters, Metrics};
 
 /// After the first failure: a server that closed one connection mostly takes the next.
@@ -32,36 +32,36 @@ fn pause(failed: u32) -> Duration {
 
 /// The sources of the gateway that serves. One thread listens to all of them.
 #[derive(Default)]
-pub struct Events {
+pub struct EventSources {
     runtime: Option<Runtime>,
     followed: Vec<Followed>,
 }
 
 /// A source that is listened to.
 struct Followed {
-    identity: Identity,
+    identity: SourceIdentity,
     reaction: Arc<ArcSwap<Reaction>>,
-    listening: Listening,
+    listening: SourceTask,
 }
 
 /// A connection to a source of events.
-enum Listening {
+enum SourceTask {
     Task(JoinHandle<()>),
     /// There is no thread for it: what has tags is never fresh.
     Never {
-        _trust: Trust,
+        _trust: SourceTrust,
     },
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        if let Listening::Task(task) = &self.listening {
+        if let SourceTask::Task(task) = &self.listening {
             task.abort();
         }
     }
 }
 
-impl Events {
+impl EventSources {
     /// Listens to these, and no longer to others. A connection that is there stays, so that nothing is missed.
     pub fn follow(&mut self, sources: Vec<EventSource>, cache: &Arc<Store>, metrics: &Metrics) {
         let mut before = std::mem::take(&mut self.followed);
@@ -87,15 +87,15 @@ impl Events {
             reaction: reaction.clone(),
             counters: metrics.events(&identity.to_string(), &identity.channel),
             // From now on, not from when the thread has begun.
-            trust: Trust::new(cache.clone(), identity.trust),
+            trust: SourceTrust::new(cache.clone(), identity.trust),
             cache: cache.clone(),
             failures: LogLimiter::default(),
         };
         let listening = match self.runtime() {
-            Ok(runtime) => Listening::Task(runtime.spawn(ear.listen())),
+            Ok(runtime) => SourceTask::Task(runtime.spawn(ear.listen())),
             Err(error) => {
                 tracing::error!(%error, "cannot start the thread that listens to events");
-                Listening::Never { _trust: ear.trust }
+                SourceTask::Never { _trust: ear.trust }
             }
         };
         Followed { identity: identity.clone(), reaction, listening }
@@ -113,10 +113,10 @@ impl Events {
 
 /// Listens to one source.
 struct Ear {
-    identity: Identity,
+    identity: SourceIdentity,
     reaction: Arc<ArcSwap<Reaction>>,
     counters: Arc<EventCounters>,
-    trust: Trust,
+    trust: SourceTrust,
     cache: Arc<Store>,
     /// The limiter for messages that could not be understood.
     failures: LogLimiter,
@@ -124,7 +124,7 @@ struct Ear {
 
 impl Ear {
     async fn listen(mut self) {
-        let Identity { channel, .. } = &self.identity.clone();
+        let SourceIdentity { channel, .. } = &self.identity.clone();
         let source = self.identity.to_string();
         let mut failed = 0;
         let mut told = false;

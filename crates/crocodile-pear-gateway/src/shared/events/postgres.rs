@@ -16,7 +16,7 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Why it cannot be listened to, without secrets.
-pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Result<PostgresListener, String> {
     match timeout(ATTEMPT, connect(address, channel, heartbeat)).await {
         Ok(Ok(listener)) => Ok(listener),
         Ok(Err(reason)) => Err(reason),
@@ -24,7 +24,7 @@ pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Re
     }
 }
 
-async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Result<PostgresListener, String> {
     let Connected { client, mut connection, pooled, .. } = address.connect(ATTEMPT).await?;
     if pooled {
         tracing::warn!(
@@ -39,11 +39,11 @@ async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Resul
         done = client.batch_execute(&listen) => done.map_err(|error| told(&error))?,
         ended = hold(&mut connection, &mut early) => return Err(told(&ended)),
     }
-    Ok(Listener { connection, early, check: Box::pin(check(client, heartbeat)) })
+    Ok(PostgresListener { connection, early, check: Box::pin(check(client, heartbeat)) })
 }
 
 /// A connection that listens.
-pub struct Listener {
+pub struct PostgresListener {
     connection: DatabaseConnection,
     /// Messages that came before `LISTEN` was answered.
     early: VecDeque<Vec<u8>>,
@@ -51,7 +51,7 @@ pub struct Listener {
     check: BoxFuture<'static, String>,
 }
 
-impl Listener {
+impl PostgresListener {
     /// # Errors
     /// Why the connection has ended.
     pub async fn next(&mut self) -> Result<Vec<u8>, String> {

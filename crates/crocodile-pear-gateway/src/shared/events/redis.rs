@@ -8,7 +8,7 @@ use redis::{Cmd, cmd};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::shared::redis::{RedisServer, Stream};
+use crate::shared::redis::{ByteStream, RedisServer};
 
 /// For a connection and `SUBSCRIBE`.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -26,14 +26,14 @@ const PARTS: usize = 16;
 ///
 /// # Errors
 /// Why it cannot be listened to, without secrets.
-pub async fn listen(server: &RedisServer, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+pub async fn listen(server: &RedisServer, channel: &str, heartbeat: Duration) -> Result<RedisListener, String> {
     match timeout(ATTEMPT, subscribe(server, channel, heartbeat)).await {
         Ok(listener) => listener,
         Err(_) => Err(format!("it did not answer within {ATTEMPT:?}")),
     }
 }
 
-async fn subscribe(server: &RedisServer, channel: &str, heartbeat: Duration) -> Result<Listener, String> {
+async fn subscribe(server: &RedisServer, channel: &str, heartbeat: Duration) -> Result<RedisListener, String> {
     let mut stream = BufReader::new(server.open().await.map_err(|error| error.to_string())?);
     if let (user, Some(password)) = server.credentials() {
         let mut auth = cmd("AUTH");
@@ -46,22 +46,22 @@ async fn subscribe(server: &RedisServer, channel: &str, heartbeat: Duration) -> 
     send(&mut stream, cmd("SUBSCRIBE").arg(channel)).await?;
     // What is published from its answer on comes here.
     while !receive(&mut stream).await?.starts_with(&[b"subscribe".to_vec()]) {}
-    Ok(Listener { stream, heartbeat, due: Instant::now() + heartbeat, asked: false })
+    Ok(RedisListener { stream, heartbeat, due: Instant::now() + heartbeat, asked: false })
 }
 
 /// A connection, as it is read.
-type Connection = BufReader<Box<dyn Stream>>;
+type RedisReader = BufReader<Box<dyn ByteStream>>;
 
 /// A connection that listens.
-pub struct Listener {
-    stream: Connection,
+pub struct RedisListener {
+    stream: RedisReader,
     heartbeat: Duration,
     /// When the server is asked, or must have answered.
     due: Instant,
     asked: bool,
 }
 
-impl Listener {
+impl RedisListener {
     /// # Errors
     /// Why the connection has ended.
     pub async fn next(&mut self) -> Result<Vec<u8>, String> {
@@ -89,7 +89,7 @@ impl Listener {
     }
 }
 
-async fn send(stream: &mut Connection, command: &Cmd) -> Result<(), String> {
+async fn send(stream: &mut RedisReader, command: &Cmd) -> Result<(), String> {
     let socket = stream.get_mut();
     socket.write_all(&command.get_packed_command()).await.map_err(|error| error.to_string())?;
     // TLS may hold what it has encrypted.
@@ -100,7 +100,7 @@ async fn send(stream: &mut Connection, command: &Cmd) -> Result<(), String> {
 ///
 /// # Errors
 /// The refusal of the server, which quotes nothing of a command.
-async fn receive(stream: &mut Connection) -> Result<Vec<Vec<u8>>, String> {
+async fn receive(stream: &mut RedisReader) -> Result<Vec<Vec<u8>>, String> {
     let head = line(stream).await?;
     let Some(count) = head.strip_prefix('*') else { return Ok(vec![part(stream, &head).await?]) };
     let count = count.parse().ok().filter(|count| *count <= PARTS).ok_or_else(strange)?;
@@ -113,7 +113,7 @@ async fn receive(stream: &mut Connection) -> Result<Vec<Vec<u8>>, String> {
 }
 
 /// Reads a part whose first line is this.
-async fn part(stream: &mut Connection, head: &str) -> Result<Vec<u8>, String> {
+async fn part(stream: &mut RedisReader, head: &str) -> Result<Vec<u8>, String> {
     let (kind, rest) = head.split_at_checked(1).ok_or_else(strange)?;
     match kind {
         "$" => {
@@ -132,7 +132,7 @@ async fn part(stream: &mut Connection, head: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-async fn line(stream: &mut Connection) -> Result<String, String> {
+async fn line(stream: &mut RedisReader) -> Result<String, String> {
     let mut line = Vec::new();
     let read = async { stream.take(LINE).read_until(b'\n', &mut line).await };
     read.await.map_err(|error: io::Error| error.to_string())?;

@@ -11,8 +11,9 @@ use crocodile_pear::unstable::database;
 use crocodile_pear::unstable::net::tls::TlsSpec;
 use crocodile_pear::unstable::spec;
 
+use super::postgres::{self, PostgresListener};
 use super::reaction::Reaction;
-use super::{postgres, redis};
+use super::redis::{self, RedisListener};
 use crate::shared::purge::ModeSpec;
 use crate::shared::redis::RedisServer;
 
@@ -52,14 +53,14 @@ pub(super) const CHANNEL: usize = 63;
 
 /// A source of events, ready.
 pub struct EventSource {
-    pub(super) identity: Identity,
+    pub(super) identity: SourceIdentity,
     pub(super) reaction: Arc<Reaction>,
 }
 
 /// A reload keeps the connection if these have not changed.
 #[derive(Clone, PartialEq)]
-pub(super) struct Identity {
-    pub(super) address: Address,
+pub(super) struct SourceIdentity {
+    pub(super) address: SourceAddress,
     pub(super) channel: String,
     pub(super) trust: Duration,
     pub(super) heartbeat: Duration,
@@ -67,7 +68,7 @@ pub(super) struct Identity {
 
 /// Where it connects.
 #[derive(Clone, PartialEq)]
-pub(super) enum Address {
+pub(super) enum SourceAddress {
     Postgres(Box<database::Address>),
     Redis(Box<RedisServer>),
 }
@@ -99,19 +100,21 @@ impl EventSourceSpec {
         let channel = self.channel(problems);
         let heartbeat = self.heartbeat(problems);
         let reaction = Reaction::compile(&self.purge, self.mode, problems);
-        let identity = Identity { address: address?, channel: channel?, trust: self.trust, heartbeat: heartbeat? };
+        let identity =
+            SourceIdentity { address: address?, channel: channel?, trust: self.trust, heartbeat: heartbeat? };
         Some(EventSource { identity, reaction: Arc::new(reaction?) })
     }
 
-    fn address(&self, files: Files<'_>, problems: &mut Problems) -> Option<Address> {
+    fn address(&self, files: Files<'_>, problems: &mut Problems) -> Option<SourceAddress> {
         match (&self.postgres, &self.redis) {
             (Some(url), None) => {
                 let ca = self.ca.as_ref();
-                database::Address::compile(url, ca, files, problems).map(|address| Address::Postgres(Box::new(address)))
+                database::Address::compile(url, ca, files, problems)
+                    .map(|address| SourceAddress::Postgres(Box::new(address)))
             }
             (None, Some(url)) => {
                 let tls = self.ca.clone().map(|ca| TlsSpec { ca: Some(ca), ..defaults() });
-                RedisServer::compile(url, tls.as_ref(), files, problems).map(Box::new).map(Address::Redis)
+                RedisServer::compile(url, tls.as_ref(), files, problems).map(Box::new).map(SourceAddress::Redis)
             }
             (None, None) => {
                 let remedy = "write `postgres: 'postgres://…'` or `redis: 'redis://…'` beside it";
@@ -145,23 +148,23 @@ impl EventSourceSpec {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for SourceIdentity {
     /// Without a password: for logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
-            Address::Postgres(database) => database.fmt(f),
-            Address::Redis(server) => server.fmt(f),
+            SourceAddress::Postgres(database) => database.fmt(f),
+            SourceAddress::Redis(server) => server.fmt(f),
         }
     }
 }
 
 /// A connection that listens.
-pub(super) enum Listener {
-    Postgres(Box<postgres::Listener>),
-    Redis(Box<redis::Listener>),
+pub(super) enum EventListener {
+    Postgres(Box<PostgresListener>),
+    Redis(Box<RedisListener>),
 }
 
-impl Identity {
+impl SourceIdentity {
     /// The names of the source in logs and metrics.
     pub(super) fn names(&self) -> (String, &str) {
         (self.to_string(), &self.channel)
@@ -171,27 +174,27 @@ impl Identity {
     ///
     /// # Errors
     /// Why that cannot be, without secrets.
-    pub(super) async fn listen(&self) -> Result<Listener, String> {
+    pub(super) async fn listen(&self) -> Result<EventListener, String> {
         Ok(match &self.address {
-            Address::Postgres(address) => {
-                Listener::Postgres(Box::new(postgres::listen(address, &self.channel, self.heartbeat).await?))
+            SourceAddress::Postgres(address) => {
+                EventListener::Postgres(Box::new(postgres::listen(address, &self.channel, self.heartbeat).await?))
             }
-            Address::Redis(server) => {
-                Listener::Redis(Box::new(redis::listen(server, &self.channel, self.heartbeat).await?))
+            SourceAddress::Redis(server) => {
+                EventListener::Redis(Box::new(redis::listen(server, &self.channel, self.heartbeat).await?))
             }
         })
     }
 }
 
-impl Listener {
+impl EventListener {
     /// The next message.
     ///
     /// # Errors
     /// Why there is none any more.
     pub(super) async fn next(&mut self) -> Result<Vec<u8>, String> {
         match self {
-            Listener::Postgres(listener) => listener.next().await,
-            Listener::Redis(listener) => listener.next().await,
+            EventListener::Postgres(listener) => listener.next().await,
+            EventListener::Redis(listener) => listener.next().await,
         }
     }
 }

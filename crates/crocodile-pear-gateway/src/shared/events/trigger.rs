@@ -11,7 +11,7 @@ const NAME: usize = 63;
 /// A table, and what is told of it.
 #[derive(Debug)]
 pub struct Trigger {
-    table: Table,
+    table: TableName,
     channel: String,
     /// The columns that a message has; by default those of the primary key.
     columns: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Trigger {
 
 /// The name of a table, perhaps with its schema.
 #[derive(Debug, PartialEq, Eq)]
-struct Table {
+struct TableName {
     schema: Option<String>,
     name: String,
 }
@@ -30,7 +30,7 @@ impl Trigger {
     /// # Errors
     /// Which of them is no name.
     pub fn new(table: &str, channel: Option<&str>, columns: &[String]) -> Result<Self, String> {
-        let table = Table::parse(table)?;
+        let table = TableName::parse(table)?;
         let channel = channel.unwrap_or(&table.name).to_owned();
         if channel.is_empty() || channel.len() > CHANNEL {
             return Err(format!("the name of a channel has from 1 to {CHANNEL} bytes"));
@@ -149,12 +149,12 @@ impl Trigger {
     }
 }
 
-impl Table {
+impl TableName {
     fn parse(written: &str) -> Result<Self, String> {
         match <[String; 2]>::try_from(names(written)?) {
-            Ok([schema, name]) => Ok(Table { schema: Some(schema), name }),
+            Ok([schema, name]) => Ok(TableName { schema: Some(schema), name }),
             Err(mut names) => match (names.pop(), names.pop()) {
-                (Some(name), None) => Ok(Table { schema: None, name }),
+                (Some(name), None) => Ok(TableName { schema: None, name }),
                 _ => Err(format!("`{written}` is not the name of a table: write `TABLE` or `SCHEMA.TABLE`")),
             },
         }

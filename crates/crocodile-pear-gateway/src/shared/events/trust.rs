@@ -23,14 +23,14 @@ impl Drop for Doubt {
 }
 
 /// Whether one source is heard, and what holds while it is not.
-pub struct Trust {
+pub struct SourceTrust {
     cache: Arc<Store>,
     /// How long the cache is believed without it.
     grace: Duration,
-    standing: Standing,
+    state: SourceState,
 }
 
-enum Standing {
+enum SourceState {
     /// The source is listened to.
     Heard,
     /// The source is not listened to. The cache is believed until then.
@@ -42,27 +42,27 @@ enum Standing {
     },
 }
 
-impl Trust {
+impl SourceTrust {
     /// A source that has not been heard yet, so its cache is not believed.
     pub fn new(cache: Arc<Store>, grace: Duration) -> Self {
-        let standing = Standing::Doubted { _doubt: Doubt::new(&cache) };
-        Trust { cache, grace, standing }
+        let state = SourceState::Doubted { _doubt: Doubt::new(&cache) };
+        SourceTrust { cache, grace, state }
     }
 
     /// The source is lost.
     pub fn lose(&mut self) {
-        self.standing = match self.grace.is_zero() {
+        self.state = match self.grace.is_zero() {
             true => self.doubt(),
-            false => Standing::Missed(Instant::now() + self.grace),
+            false => SourceState::Missed(Instant::now() + self.grace),
         };
     }
 
     /// The source is heard from now on. What it said before may have been missed.
     pub fn hear(&mut self) {
-        if let Standing::Missed(_) = self.standing {
-            self.standing = self.doubt();
+        if let SourceState::Missed(_) = self.state {
+            self.state = self.doubt();
         }
-        self.standing = Standing::Heard;
+        self.state = SourceState::Heard;
     }
 
     /// Marks the cache as stale after a message that could not be understood: anything may have changed.
@@ -72,17 +72,17 @@ impl Trust {
 
     /// Waits for something else, and stops believing meanwhile when it is time.
     pub async fn during<T>(&mut self, other: impl Future<Output = T>) -> T {
-        let Standing::Missed(until) = self.standing else { return other.await };
+        let SourceState::Missed(until) = self.state else { return other.await };
         tokio::pin!(other);
         tokio::select! {
             done = &mut other => return done,
             () = sleep_until(until) => {}
         }
-        self.standing = self.doubt();
+        self.state = self.doubt();
         other.await
     }
 
-    fn doubt(&self) -> Standing {
-        Standing::Doubted { _doubt: Doubt::new(&self.cache) }
+    fn doubt(&self) -> SourceState {
+        SourceState::Doubted { _doubt: Doubt::new(&self.cache) }
     }
 }

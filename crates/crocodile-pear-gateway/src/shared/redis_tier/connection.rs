@@ -11,8 +11,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::reason::{self, Reason};
-use super::standing::Standing;
+use super::reason::{self, OutageReason};
+use super::standing::StoreHealth;
 use crate::shared::redis::RedisServer;
 use crate::telemetry::metrics::Metrics;
 
@@ -30,7 +30,7 @@ choice! {
 
 /// The store, as a gateway uses it.
 pub struct Store {
-    pub(super) state: watch::Sender<State>,
+    pub(super) state: watch::Sender<StoreState>,
     pub(super) timeout: Duration,
     /// How rate limits work while Redis is unavailable.
     pub while_away: WhileAway,
@@ -41,7 +41,7 @@ pub struct Store {
     /// Calls in a row that were not answered in time.
     pub(super) late: AtomicU32,
     /// Why it was found away.
-    pub(super) why: Mutex<Option<Reason>>,
+    pub(super) why: Mutex<Option<OutageReason>>,
 }
 
 /// After so many calls in a row without an answer in time, the store is away.
@@ -49,7 +49,7 @@ const LATE: u32 = 3;
 
 /// Whether the store can be asked.
 #[derive(Clone)]
-pub(super) enum State {
+pub(super) enum StoreState {
     /// The store has not been connected to yet.
     New,
     Up(MultiplexedConnection),
@@ -75,31 +75,31 @@ impl Store {
 
 /// Connects, and again whenever the store was found away.
 pub(super) async fn connect(store: Arc<Store>, server: RedisServer) {
-    let (mut standing, mut told) = (Standing::default(), Told::default());
+    let (mut health, mut outage) = (StoreHealth::default(), OutageLog::default());
     let mut open = None;
     loop {
         match attempt(&server, &mut open, store.timeout).await {
-            Ok(connection) if standing.answers() => {
-                told.back();
+            Ok(connection) if health.answers() => {
+                outage.back();
                 store.metrics.set_store_up(true);
                 store.late.store(0, Relaxed);
                 let mut state = store.state.subscribe();
-                store.state.send_replace(State::Up(connection));
+                store.state.send_replace(StoreState::Up(connection));
                 // It ends with the store, which the task itself holds.
-                let _ = state.wait_for(|state| matches!(state, State::Away)).await.map(drop);
-                standing.leaves();
+                let _ = state.wait_for(|state| matches!(state, StoreState::Away)).await.map(drop);
+                health.leaves();
                 open = None;
                 let why = store.why.lock().unwrap_or_else(PoisonError::into_inner).take();
-                told.away(&why.unwrap_or(reason::LATE), store.while_away);
+                outage.away(&why.unwrap_or(reason::LATE), store.while_away);
             }
             Ok(_) => {}
             Err(reason) => {
                 open = None;
-                standing.fails();
-                told.away(&reason, store.while_away);
+                health.fails();
+                outage.away(&reason, store.while_away);
             }
         }
-        store.state.send_if_modified(|state| !matches!(std::mem::replace(state, State::Away), State::Away));
+        store.state.send_if_modified(|state| !matches!(std::mem::replace(state, StoreState::Away), StoreState::Away));
         store.metrics.set_store_up(false);
         sleep(AGAIN).await;
     }
@@ -110,7 +110,7 @@ async fn attempt(
     server: &RedisServer,
     open: &mut Option<MultiplexedConnection>,
     time: Duration,
-) -> Result<MultiplexedConnection, Reason> {
+) -> Result<MultiplexedConnection, OutageReason> {
     let mut connection = match open.take() {
         Some(connection) => connection,
         None => {
@@ -128,16 +128,16 @@ async fn attempt(
 
 /// The log lines of an outage: one, and another one if it lasts for another reason.
 #[derive(Default)]
-struct Told {
-    reason: Option<Reason>,
+struct OutageLog {
+    reason: Option<OutageReason>,
     /// Another reason, and since when.
-    other: Option<(Reason, Instant)>,
+    other: Option<(OutageReason, Instant)>,
 }
 
 /// How long another reason must last before it is told.
 const LASTS: Duration = Duration::from_secs(1);
 
-impl Told {
+impl OutageLog {
     fn back(&mut self) {
         if self.reason.take().is_some() {
             tracing::info!("the store answers again");
@@ -145,7 +145,7 @@ impl Told {
         self.other = None;
     }
 
-    fn away(&mut self, why: &Reason, while_away: WhileAway) {
+    fn away(&mut self, why: &OutageReason, while_away: WhileAway) {
         let Some(known) = &self.reason else {
             let holds = while_away.word();
             tracing::warn!(%why, while_away = holds, "the store is unavailable; rate limits and caches work without it");
@@ -168,14 +168,14 @@ impl Told {
 
 impl Store {
     /// A call has shown that it cannot be asked: those that come after do not wait.
-    fn leave(&self, why: Reason) {
+    fn leave(&self, why: OutageReason) {
         let mut known = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        let leaves = |state: &mut State| match state {
-            State::Up(_) => {
-                *state = State::Away;
+        let leaves = |state: &mut StoreState| match state {
+            StoreState::Up(_) => {
+                *state = StoreState::Away;
                 true
             }
-            State::New | State::Away => false,
+            StoreState::New | StoreState::Away => false,
         };
         if self.state.send_if_modified(leaves) {
             *known = Some(why);
@@ -232,13 +232,13 @@ impl Store {
         // Cloned and let go: nobody waits while the state is borrowed.
         let state = self.state.borrow().clone();
         match state {
-            State::Up(connection) => Ok(connection),
-            State::Away => Err(Away),
-            State::New => {
+            StoreState::Up(connection) => Ok(connection),
+            StoreState::Away => Err(Away),
+            StoreState::New => {
                 let mut changes = self.state.subscribe();
-                let state = changes.wait_for(|state| !matches!(state, State::New)).await.map_err(|_| Away)?;
+                let state = changes.wait_for(|state| !matches!(state, StoreState::New)).await.map_err(|_| Away)?;
                 match &*state {
-                    State::Up(connection) => Ok(connection.clone()),
+                    StoreState::Up(connection) => Ok(connection.clone()),
                     _ => Err(Away),
                 }
             }

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::AGAIN;
 use super::shared::{LOG, PURGES, eval, parse};
 use super::{outbox, scripts};
-use crate::shared::purge_log::{self, Heard, Ledger};
+use crate::shared::purge_log::{self, Heard, PurgeLog};
 use crate::shared::redis::RedisServer;
 
 /// So long the store waits for a purge before it says that there was none.
@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_millis(1500);
 pub(super) struct Follower {
     pub server: RedisServer,
     pub cache: Arc<cache::Store>,
-    pub ledger: Arc<Ledger>,
+    pub purge_log: Arc<PurgeLog>,
 }
 
 /// While this lives, the store is out of reach.
@@ -49,7 +49,7 @@ impl Drop for Suspended {
 type Line = (String, HashMap<String, String>);
 
 /// The new lines, by stream.
-type Said = Option<Vec<(String, Vec<Line>)>>;
+type StreamReply = Option<Vec<(String, Vec<Line>)>>;
 
 impl Follower {
     /// Listens, and connects again whenever that fails.
@@ -75,14 +75,14 @@ impl Follower {
         let mut hello = self.greet(&mut connection).await?;
         loop {
             // Everything up to what the greeting said has been heard: nothing was missed.
-            if self.ledger.heard().stamp == hello.stamp && suspended.take().is_some() {
+            if self.purge_log.heard().stamp == hello.stamp && suspended.take().is_some() {
                 tracing::debug!("purges of other gateways are heard");
             }
             let mut read = redis::cmd("XREAD");
             read.arg("COUNT").arg(100).arg("BLOCK").arg(BLOCK.as_millis() as u64);
-            read.arg("STREAMS").arg(LOG).arg(&self.ledger.heard().place);
-            let said: Said = read.query_async(&mut connection).await?;
-            let lines: Vec<Line> = said.into_iter().flatten().flat_map(|(_, lines)| lines).collect();
+            read.arg("STREAMS").arg(LOG).arg(&self.purge_log.heard().place);
+            let reply: StreamReply = read.query_async(&mut connection).await?;
+            let lines: Vec<Line> = reply.into_iter().flatten().flat_map(|(_, lines)| lines).collect();
             if lines.is_empty() {
                 hello = self.greet(&mut connection).await?;
             }
@@ -98,8 +98,8 @@ impl Follower {
         let stamp = parse(life.as_bytes()).zip(parse(number.as_bytes()));
         let (life, number) = stamp.ok_or_else(|| std::io::Error::other("the store has other data under our names"))?;
         let now = Heard { stamp: Stamp { life, number }, place };
-        self.ledger.learn(now.stamp);
-        let heard = self.ledger.heard();
+        self.purge_log.learn(now.stamp);
+        let heard = self.purge_log.heard();
         // Where the log was lost, or its numbers began anew, nobody will tell what it said.
         let lost = heard.stamp.number != number && order(&now.place) <= order(&heard.place);
         if heard.stamp.life != now.stamp.life || lost {
@@ -114,25 +114,25 @@ impl Follower {
             tracing::info!("purges of other gateways may have been missed; everything cached is validated again");
             self.cache.purge_here(&Purge::All, PurgeMode::Soft);
         }
-        self.ledger.set_heard(now);
+        self.purge_log.set_heard(now);
     }
 
     fn hear(&self, (place, fields): Line) {
         let number = |name: &str| fields.get(name).and_then(|text| parse(text.as_bytes()));
         let stamp = Stamp { life: number("life").unwrap_or(0), number: number("number").unwrap_or(0) };
-        let before = self.ledger.heard().stamp;
+        let before = self.purge_log.heard().stamp;
         let follows = before.life == stamp.life && before.number + 1 == stamp.number;
         let purge = fields.get("what").and_then(|what| outbox::read(what));
         match purge {
             _ if !follows => self.cache.purge_here(&Purge::All, PurgeMode::Soft),
-            _ if number("by") == Some(self.ledger.id) => {}
+            _ if number("by") == Some(self.purge_log.id) => {}
             Some((purge, mode)) => self.cache.purge_here(&purge, mode),
             // Of a later version of the gateway.
             None => self.cache.purge_here(&Purge::All, PurgeMode::Soft),
         }
         // After the purge: what is fetched from here on is newer.
-        self.ledger.learn(stamp);
-        self.ledger.set_heard(Heard { stamp, place });
+        self.purge_log.learn(stamp);
+        self.purge_log.set_heard(Heard { stamp, place });
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::AGAIN;
 use super::scripts;
-use super::shared::{Job, LOG, PURGES, eval, parse};
-use crate::shared::purge_log::{self, Ledger, count};
+use super::shared::{BackgroundCommand, LOG, PURGES, eval, parse};
+use crate::shared::purge_log::{self, PurgeLog, count};
 use crate::shared::redis::RedisServer;
 
 /// For one command: nobody waits for it.
@@ -23,8 +23,8 @@ const TIME: Duration = Duration::from_secs(1);
 pub(super) struct Outbox {
     pub server: RedisServer,
     pub cache: Arc<cache::Store>,
-    pub ledger: Arc<Ledger>,
-    pub jobs: mpsc::Receiver<Job>,
+    pub purge_log: Arc<PurgeLog>,
+    pub jobs: mpsc::Receiver<BackgroundCommand>,
     pub waiting: Arc<AtomicUsize>,
 }
 
@@ -46,13 +46,13 @@ impl Outbox {
 
     async fn send(&mut self, connection: &mut MultiplexedConnection) -> Result<(), Failed> {
         loop {
-            while let Some(first) = self.ledger.first() {
+            while let Some(first) = self.purge_log.first() {
                 self.purge(connection, &first).await?;
-                self.ledger.sent(&first);
+                self.purge_log.sent(&first);
             }
             tokio::select! {
                 biased;
-                () = self.ledger.work.notified() => {}
+                () = self.purge_log.work.notified() => {}
                 job = self.jobs.recv() => match job {
                     Some(job) => self.perform(connection, job).await?,
                     // The tier is gone: what is left is for the one after it.
@@ -68,7 +68,7 @@ impl Outbox {
         (purge, mode): &(Purge, PurgeMode),
     ) -> Result<(), Failed> {
         let mut command = eval(scripts::PURGE);
-        command.arg(2).arg(PURGES).arg(LOG).arg(purge_log::number()).arg(self.ledger.id);
+        command.arg(2).arg(PURGES).arg(LOG).arg(purge_log::number()).arg(self.purge_log.id);
         command.arg(written(purge, *mode)).arg(if *mode == PurgeMode::Hard { "h" } else { "s" });
         command.arg(purge.name().map_or("*".to_owned(), |name| format!("{:016x}", name.number())));
         if let Purge::Prefix(prefix) = purge {
@@ -77,18 +77,18 @@ impl Outbox {
         let said: Vec<String> = query(connection, &command).await?;
         if let [life, number] = &*said
             && let Some(stamp) = parse(life.as_bytes()).zip(parse(number.as_bytes()))
-            && !self.ledger.learn(Stamp { life: stamp.0, number: stamp.1 })
+            && !self.purge_log.learn(Stamp { life: stamp.0, number: stamp.1 })
         {
             self.cache.purge_here(&Purge::All, PurgeMode::Soft);
         }
         Ok(())
     }
 
-    async fn perform(&self, connection: &mut MultiplexedConnection, job: Job) -> Result<(), Failed> {
+    async fn perform(&self, connection: &mut MultiplexedConnection, job: BackgroundCommand) -> Result<(), Failed> {
         let done = query::<i64>(connection, &job.command).await;
         self.waiting.fetch_sub(job.size, Ordering::Relaxed);
         if job.keeps {
-            let counters = &self.ledger.counters;
+            let counters = &self.purge_log.counters;
             count(if done.is_ok() { &counters.stored } else { &counters.dropped });
         }
         done.map(drop)
@@ -99,7 +99,7 @@ impl Outbox {
         while let Ok(job) = self.jobs.try_recv() {
             self.waiting.fetch_sub(job.size, Ordering::Relaxed);
             if job.keeps {
-                count(&self.ledger.counters.dropped);
+                count(&self.purge_log.counters.dropped);
             }
         }
     }

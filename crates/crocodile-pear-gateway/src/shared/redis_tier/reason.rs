@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use redis::{ErrorKind, RedisError};
 
 /// Why the store cannot be asked.
-pub(super) type Reason = Cow<'static, str>;
+pub(super) type OutageReason = Cow<'static, str>;
 
 /// The answer takes longer than a request may wait.
-pub(super) const LATE: Reason = Cow::Borrowed("it does not answer in time");
+pub(super) const LATE: OutageReason = Cow::Borrowed("it does not answer in time");
 
 /// The reason of an error. It quotes what the server says, never the configuration.
-pub(super) fn of(error: &RedisError) -> Reason {
+pub(super) fn of(error: &RedisError) -> OutageReason {
     match error.code() {
         Some("OOM") => "it is out of memory (OOM): `maxmemory` is reached, and nothing may be evicted".into(),
         Some("READONLY") => "it is a read-only replica (READONLY)".into(),
@@ -28,7 +28,7 @@ pub(super) fn of(error: &RedisError) -> Reason {
     }
 }
 
-fn of_connection(error: &RedisError) -> Reason {
+fn of_connection(error: &RedisError) -> OutageReason {
     match error.kind() {
         ErrorKind::AuthenticationFailed => "it refuses the user or the password".into(),
         ErrorKind::Parse | ErrorKind::UnexpectedReturnType => "what it answers is not the protocol of Redis".into(),

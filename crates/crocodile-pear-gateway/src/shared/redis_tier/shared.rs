@@ -16,20 +16,20 @@ use tokio::sync::mpsc;
 
 use super::connection::Store;
 use super::scripts;
-use crate::shared::purge_log::{Ledger, count};
+use crate::shared::purge_log::{PurgeLog, count};
 
 /// The second tier.
 pub struct SharedTier {
     store: Weak<Store>,
     cache: Arc<cache::Store>,
-    ledger: Arc<Ledger>,
-    jobs: mpsc::Sender<Job>,
+    purge_log: Arc<PurgeLog>,
+    jobs: mpsc::Sender<BackgroundCommand>,
     /// The bytes of all jobs that wait.
     waiting: Arc<AtomicUsize>,
 }
 
 /// A command that somebody sends in the background.
-pub(super) struct Job {
+pub(super) struct BackgroundCommand {
     pub command: Cmd,
     /// The bytes that it holds.
     pub size: usize,
@@ -62,17 +62,17 @@ impl SharedTier {
     pub(super) fn new(
         store: Weak<Store>,
         cache: Arc<cache::Store>,
-        ledger: Arc<Ledger>,
-    ) -> (Self, mpsc::Receiver<Job>, Arc<AtomicUsize>) {
+        purge_log: Arc<PurgeLog>,
+    ) -> (Self, mpsc::Receiver<BackgroundCommand>, Arc<AtomicUsize>) {
         let (jobs, receiver) = mpsc::channel(MOST_JOBS);
         let waiting = Arc::new(AtomicUsize::new(0));
-        (SharedTier { store, cache, ledger, jobs, waiting: waiting.clone() }, receiver, waiting)
+        (SharedTier { store, cache, purge_log, jobs, waiting: waiting.clone() }, receiver, waiting)
     }
 
     async fn ask(&self, key: &Key) -> Vec<Shared> {
         let mut command = eval(scripts::FIND);
         command.arg(2).arg(entries(key)).arg(PURGES);
-        let counters = &self.ledger.counters;
+        let counters = &self.purge_log.counters;
         let Some(store) = self.store.upgrade() else { return Vec::new() };
         let Ok(said) = store.call::<Vec<Vec<u8>>>(&command).await else {
             count(&counters.failures);
@@ -90,7 +90,7 @@ impl SharedTier {
         }) else {
             return Vec::new();
         };
-        if !self.ledger.learn(Stamp { life, number }) {
+        if !self.purge_log.learn(Stamp { life, number }) {
             // What others purged may have been lost with the old life.
             self.cache.purge_here(&Purge::All, PurgeMode::Soft);
         }
@@ -103,13 +103,13 @@ impl SharedTier {
     }
 
     /// Gives a job to who does them; drops it if there is too much to do.
-    fn give(&self, job: Job) {
+    fn give(&self, job: BackgroundCommand) {
         let (size, keeps) = (job.size, job.keeps);
         let fits = self.waiting.fetch_add(size, Ordering::Relaxed) + size <= MOST_BYTES;
         if !fits || self.jobs.try_send(job).is_err() {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
             if keeps {
-                count(&self.ledger.counters.dropped);
+                count(&self.purge_log.counters.dropped);
             }
         }
     }
@@ -117,12 +117,12 @@ impl SharedTier {
 
 impl Tier for SharedTier {
     fn stamp(&self) -> Stamp {
-        self.ledger.known()
+        self.purge_log.known()
     }
 
     fn find<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Vec<Shared>> {
         // What is purged here, and not yet there, must not come back from there.
-        if self.ledger.may_purge(key) {
+        if self.purge_log.may_purge(key) {
             return Box::pin(std::future::ready(Vec::new()));
         }
         Box::pin(self.ask(key))
@@ -138,17 +138,17 @@ impl Tier for SharedTier {
         command.arg(stamp.life).arg(stamp.number).arg(variant(entry)).arg(lifetime.as_millis() as u64);
         // The URL of a request has no white space.
         command.arg(key.url().replace(char::is_whitespace, "+")).arg(names).arg(bytes);
-        self.give(Job { command, size, keeps: true });
+        self.give(BackgroundCommand { command, size, keeps: true });
     }
 
     fn remove(&self, key: &Key) {
         let mut command = redis::cmd("UNLINK");
         command.arg(entries(key));
-        self.give(Job { command, size: 256, keeps: false });
+        self.give(BackgroundCommand { command, size: 256, keeps: false });
     }
 
     fn purge(&self, purge: &Purge, mode: PurgeMode) {
-        self.ledger.add(purge, mode);
+        self.purge_log.add(purge, mode);
     }
 }
 

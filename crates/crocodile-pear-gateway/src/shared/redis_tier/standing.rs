@@ -13,7 +13,7 @@ const MOST: Duration = Duration::from_secs(30);
 
 /// How a store has stood lately.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct StoreHealth {
     /// How long it must answer before it counts as there.
     trial: Duration,
     /// Since when it answers, while it is tried.
@@ -22,7 +22,7 @@ pub(super) struct Standing {
     back: Option<Instant>,
 }
 
-impl Standing {
+impl StoreHealth {
     /// Notes an answer. Returns whether the store counts as there from now on.
     pub(super) fn answers(&mut self) -> bool {
         let now = Instant::now();
@@ -57,45 +57,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_outage_is_over_at_once_and_a_store_that_comes_and_goes_is_tried_for_longer() {
-        let mut standing = Standing::default();
-        assert!(standing.answers());
+        let mut health = StoreHealth::default();
+        assert!(health.answers());
         advance(Duration::from_secs(60)).await;
-        standing.leaves();
-        standing.fails();
-        assert!(standing.answers());
+        health.leaves();
+        health.fails();
+        assert!(health.answers());
         // It answers each attempt, and fails each request.
         let mut changes = 0;
         for _ in 0..600 {
             advance(OFTEN).await;
-            standing.leaves();
+            health.leaves();
             changes += 1;
             let mut left = 600;
-            while !standing.answers() && left > 0 {
+            while !health.answers() && left > 0 {
                 advance(OFTEN).await;
                 left -= 1;
             }
-            if standing.trial == MOST {
+            if health.trial == MOST {
                 break;
             }
         }
         assert_eq!(changes, 6, "1 s, 2 s, 4 s, 8 s, 16 s, 30 s");
         advance(Duration::from_secs(60)).await;
-        standing.leaves();
-        assert!(standing.answers());
+        health.leaves();
+        assert!(health.answers());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_begins_the_trial_anew() {
-        let mut standing = Standing::default();
-        assert!(standing.answers());
-        standing.leaves();
-        assert!(!standing.answers());
+        let mut health = StoreHealth::default();
+        assert!(health.answers());
+        health.leaves();
+        assert!(!health.answers());
         advance(Duration::from_millis(900)).await;
-        standing.fails();
-        assert!(!standing.answers());
+        health.fails();
+        assert!(!health.answers());
         advance(Duration::from_millis(900)).await;
-        assert!(!standing.answers());
+        assert!(!health.answers());
         advance(Duration::from_millis(100)).await;
-        assert!(standing.answers());
+        assert!(health.answers());
     }
 }

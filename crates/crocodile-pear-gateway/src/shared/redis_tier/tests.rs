@@ -19,19 +19,19 @@ use crocodile_pear_demo::postgres::free_port;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that ends with the test.
-struct Server {
+struct RedisProcess {
     process: Child,
     port: u16,
 }
 
-impl Drop for Server {
+impl Drop for RedisProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-impl Server {
+impl RedisProcess {
     /// Starts a server; `None` where none is installed.
     fn begin(port: u16, settings: &[&str]) -> Option<Self> {
         let port_text = port.to_string();
@@ -42,13 +42,13 @@ impl Server {
             assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
             return None;
         };
-        let server = Server { process, port };
+        let server = RedisProcess { process, port };
         wait(|| TcpStream::connect(("127.0.0.1", port)).is_ok());
         Some(server)
     }
 
     fn new() -> Option<Self> {
-        Server::begin(free_port().unwrap(), &[])
+        RedisProcess::begin(free_port().unwrap(), &[])
     }
 
     fn signal(&self, signal: Signal) {
@@ -79,15 +79,15 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A gateway's view of a store.
-struct Gateway {
+struct TestGateway {
     lasting: Lasting,
     _store: Arc<Store>,
     _background: Option<Background>,
 }
 
-impl Gateway {
+impl TestGateway {
     fn new(port: u16) -> Self {
-        Gateway::after(Lasting::default(), port)
+        TestGateway::after(Lasting::default(), port)
     }
 
     fn after(lasting: Lasting, port: u16) -> Self {
@@ -106,19 +106,19 @@ impl Gateway {
         lasting.cache.set_tier(store.tier());
         let mut background = Background::default();
         background.follow(vec![worked.work.clone()]);
-        Gateway { lasting, _store: store, _background: Some(background) }
+        TestGateway { lasting, _store: store, _background: Some(background) }
     }
 
     /// A gateway that the store has greeted.
     fn greeted(port: u16) -> Self {
-        let gateway = Gateway::new(port);
-        wait(|| gateway.lasting.ledger.heard().stamp.life != 0);
+        let gateway = TestGateway::new(port);
+        wait(|| gateway.lasting.purge_log.heard().stamp.life != 0);
         gateway.wait_up();
         gateway
     }
 
     fn wait_up(&self) {
-        wait(|| matches!(*self._store.state.borrow(), State::Up(_)));
+        wait(|| matches!(*self._store.state.borrow(), StoreState::Up(_)));
     }
 
     fn cache(&self) -> &crocodile_pear::unstable::cache::Store {
@@ -134,7 +134,7 @@ impl Gateway {
         };
         let (tags, body) = (Tags::new(["t", path]), SharedBody::from(Bytes::copy_from_slice(body.as_bytes())));
         let entry = Entry { status: StatusCode::OK, headers, selector, tags, terms, body, copies };
-        let counters = &self.lasting.ledger.counters;
+        let counters = &self.lasting.purge_log.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let before = (count(&counters.stored), count(&counters.dropped));
         let kept = self.cache().insert(mark, &key(path), Arc::new(entry));
@@ -165,8 +165,8 @@ fn fresh(body: &str) -> Option<(String, bool)> {
 
 #[test]
 fn what_one_gateway_keeps_another_one_finds() {
-    let Some(server) = Server::new() else { return };
-    let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+    let Some(server) = RedisProcess::new() else { return };
+    let [one, other] = [(); 2].map(|()| TestGateway::greeted(server.port));
     assert!(one.put(one.cache().mark(), "/1", "text"));
     assert_eq!(other.own("/1"), None);
     assert_eq!(other.shared("/1"), fresh("text"));
@@ -176,7 +176,7 @@ fn what_one_gateway_keeps_another_one_finds() {
 
 #[test]
 fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
-    let Some(server) = Server::new() else { return };
+    let Some(server) = RedisProcess::new() else { return };
     let purges = [
         Purge::Tag("/1".into()),
         Purge::Url("http://shop.example/1".into()),
@@ -187,14 +187,14 @@ fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
     ];
     for purge in purges {
         for mode in [PurgeMode::Soft, PurgeMode::Hard] {
-            let [one, other, third] = [(); 3].map(|()| Gateway::greeted(server.port));
+            let [one, other, third] = [(); 3].map(|()| TestGateway::greeted(server.port));
             assert!(one.put(one.cache().mark(), "/1", "old"));
             assert_eq!(other.shared("/1"), fresh("old"), "{purge:?}");
             // Has begun to fetch, and does not hear of the purge before it is done.
-            let slow = Gateway::greeted(server.port);
+            let slow = TestGateway::greeted(server.port);
             let mark = slow.cache().mark();
             drop(slow._background);
-            let slow = Gateway { _background: None, ..slow };
+            let slow = TestGateway { _background: None, ..slow };
             one.cache().purge(&purge, mode);
             let gone = if mode == PurgeMode::Soft { Some(true) } else { None };
             assert_eq!(one.own("/1"), gone, "{purge:?}");
@@ -202,12 +202,12 @@ fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
             let purged = |found: Option<(String, bool)>| found.is_none_or(|(_, stale)| stale);
             assert!(purged(third.shared("/1")), "{purge:?} {mode:?}");
             // Kept in the memory of the slow one, which is as if it had answered before; but not given to others.
-            let again = Gateway::after(slow.lasting.clone(), server.port);
+            let again = TestGateway::after(slow.lasting.clone(), server.port);
             again.cache().insert(mark, &key("/1"), Arc::new(entry_of("old")));
             assert!(purged(third.shared("/1")), "{purge:?} {mode:?}");
             wait(|| again.own("/1") != Some(false));
             // What is fetched after is.
-            wait(|| other.lasting.ledger.known() == one.lasting.ledger.known());
+            wait(|| other.lasting.purge_log.known() == one.lasting.purge_log.known());
             assert!(other.put(other.cache().mark(), "/1", "new"), "{purge:?}");
             assert_eq!(third.shared("/1"), fresh("new"), "{purge:?}");
         }
@@ -233,14 +233,14 @@ fn entry_of(body: &str) -> Entry {
 
 #[test]
 fn what_redis_has_lost_nobody_believes() {
-    let Some(server) = Server::new() else { return };
+    let Some(server) = RedisProcess::new() else { return };
     for lost in [&["FLUSHALL"][..], &["DEL", shared::PURGES]] {
-        let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+        let [one, other] = [(); 2].map(|()| TestGateway::greeted(server.port));
         assert!(one.put(one.cache().mark(), "/1", "old"));
         server.command(lost);
         assert_eq!(other.shared("/1"), None);
         wait(|| one.own("/1") == Some(true));
-        wait(|| one.lasting.ledger.known() == other.lasting.ledger.known());
+        wait(|| one.lasting.purge_log.known() == other.lasting.purge_log.known());
         assert!(one.put(one.cache().mark(), "/1", "new"));
         assert_eq!(other.shared("/1"), fresh("new"));
     }
@@ -248,8 +248,8 @@ fn what_redis_has_lost_nobody_believes() {
 
 #[test]
 fn a_damaged_value_is_a_miss() {
-    let Some(server) = Server::new() else { return };
-    let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+    let Some(server) = RedisProcess::new() else { return };
+    let [one, other] = [(); 2].map(|()| TestGateway::greeted(server.port));
     assert!(one.put(one.cache().mark(), "/1", "text"));
     let place = shared::entries(&key("/1"));
     assert!(!place.contains("secret"));
@@ -265,8 +265,8 @@ fn a_damaged_value_is_a_miss() {
 
 #[test]
 fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
-    let Some(mut server) = Server::new() else { return };
-    let [one, other] = [(); 2].map(|()| Gateway::greeted(server.port));
+    let Some(mut server) = RedisProcess::new() else { return };
+    let [one, other] = [(); 2].map(|()| TestGateway::greeted(server.port));
     assert!(one.put(one.cache().mark(), "/1", "old"));
     assert!(one.put(one.cache().mark(), "/2", "kept"));
     server.signal(Signal::STOP);
@@ -277,8 +277,8 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
     // What has tags is not trusted while purges cannot be heard.
     wait(|| one.own("/2") == Some(true));
     server.signal(Signal::CONT);
-    [&one, &other].into_iter().for_each(Gateway::wait_up);
-    wait(|| one.lasting.ledger.first().is_none());
+    [&one, &other].into_iter().for_each(TestGateway::wait_up);
+    wait(|| one.lasting.purge_log.first().is_none());
     assert_eq!(other.shared("/1"), None);
     // Nothing was missed, so it is as good as before.
     wait(|| one.own("/2") == Some(false));
@@ -287,10 +287,10 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
     drop(server);
     wait(|| one.own("/2") == Some(true));
     one.cache().purge(&Purge::Tag("/2".into()), PurgeMode::Hard);
-    server = Server::begin(port, &[]).unwrap();
-    [&one, &other].into_iter().for_each(Gateway::wait_up);
-    wait(|| one.lasting.ledger.first().is_none());
-    wait(|| one.lasting.ledger.known() == other.lasting.ledger.known());
+    server = RedisProcess::begin(port, &[]).unwrap();
+    [&one, &other].into_iter().for_each(TestGateway::wait_up);
+    wait(|| one.lasting.purge_log.first().is_none());
+    wait(|| one.lasting.purge_log.known() == other.lasting.purge_log.known());
     // The first is lost with the old connection.
     wait(|| other.put(other.cache().mark(), "/2", "new"));
     wait(|| one.shared("/2") == fresh("new"));
@@ -300,17 +300,17 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
 #[test]
 fn a_redis_that_evicts_undoes_no_purge() {
     let port = free_port().unwrap();
-    let Some(_server) = Server::begin(port, &["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]) else {
+    let Some(_server) = RedisProcess::begin(port, &["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]) else {
         return;
     };
-    let [one, other] = [(); 2].map(|()| Gateway::greeted(port));
+    let [one, other] = [(); 2].map(|()| TestGateway::greeted(port));
     let body = "x".repeat(20_000);
     for round in 0..400 {
         let path = format!("/{}", round % 150);
         one.put(one.cache().mark(), &path, &format!("{round} {body}"));
         if round % 5 == 0 {
             one.cache().purge(&Purge::Tag(path.clone()), PurgeMode::Hard);
-            wait(|| one.lasting.ledger.first().is_none());
+            wait(|| one.lasting.purge_log.first().is_none());
             assert_eq!(other.shared(&path), None, "round {round}");
         }
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::counts::Counts;
-use super::row::{Row, Span, header};
+use super::row::{Row, TimeSpan, header};
 
 /// The files of one kind of row: the one that is written, and older ones.
 const PIECES: u64 = 5;
@@ -16,17 +16,17 @@ const PIECES: u64 = 5;
 const MODE: u32 = 0o640;
 
 /// The part of the whole size that rows of a span may take, in eighths.
-fn share(span: Span) -> u64 {
+fn share(span: TimeSpan) -> u64 {
     match span {
-        Span::Minute => 4,
-        Span::Hour => 3,
-        Span::Day => 1,
+        TimeSpan::Minute => 4,
+        TimeSpan::Hour => 3,
+        TimeSpan::Day => 1,
     }
 }
 
 /// The folder with the files. One process at a time writes there.
 pub struct Archive {
-    reader: Reader,
+    reader: ArchiveReader,
     size: u64,
     /// Held as long as this process writes.
     _lock: File,
@@ -34,7 +34,7 @@ pub struct Archive {
 
 /// Reads the files, also while they are written.
 #[derive(Clone)]
-pub struct Reader {
+pub struct ArchiveReader {
     folder: PathBuf,
 }
 
@@ -51,16 +51,16 @@ impl Archive {
             TryLockError::WouldBlock => io::Error::other("another gateway writes there; give each its own folder"),
             TryLockError::Error(error) => error,
         })?;
-        Ok(Archive { reader: Reader { folder: folder.to_owned() }, size, _lock: lock })
+        Ok(Archive { reader: ArchiveReader { folder: folder.to_owned() }, size, _lock: lock })
     }
 
     /// A reader of the files.
-    pub fn reader(&self) -> Reader {
+    pub fn reader(&self) -> ArchiveReader {
         self.reader.clone()
     }
 
     /// Writes rows behind those that there are. A failure is logged; the rows are lost then, and nothing else.
-    pub fn write(&mut self, span: Span, rows: &[Row]) {
+    pub fn write(&mut self, span: TimeSpan, rows: &[Row]) {
         if rows.is_empty() {
             return;
         }
@@ -69,7 +69,7 @@ impl Archive {
         }
     }
 
-    fn try_write(&mut self, span: Span, rows: &[Row]) -> io::Result<()> {
+    fn try_write(&mut self, span: TimeSpan, rows: &[Row]) -> io::Result<()> {
         let mut text = String::new();
         rows.iter().for_each(|row| row.write(&mut text));
         let pieces = self.reader.pieces(span)?;
@@ -99,7 +99,7 @@ impl Archive {
 
     /// Makes hours of minutes and days of hours, of those that are over and not written yet.
     pub fn roll(&mut self, now: u64) {
-        for (from, to) in [(Span::Minute, Span::Hour), (Span::Hour, Span::Day)] {
+        for (from, to) in [(TimeSpan::Minute, TimeSpan::Hour), (TimeSpan::Hour, TimeSpan::Day)] {
             let end = to.begin(now);
             // Mostly nothing is to do, and no file is read.
             let done = match self.reader.last(to) {
@@ -122,9 +122,9 @@ impl Archive {
     }
 }
 
-impl Reader {
+impl ArchiveReader {
     /// The files of a kind with their numbers, the oldest first.
-    fn pieces(&self, span: Span) -> io::Result<Vec<(u64, PathBuf)>> {
+    fn pieces(&self, span: TimeSpan) -> io::Result<Vec<(u64, PathBuf)>> {
         let mut pieces = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -138,13 +138,13 @@ impl Reader {
     }
 
     /// The time of the last row of a kind.
-    fn last(&self, span: Span) -> Option<u64> {
+    fn last(&self, span: TimeSpan) -> Option<u64> {
         let pieces = self.pieces(span).ok()?;
         pieces.iter().rev().find_map(|(_, path)| last_row(path)).map(|row| row.time)
     }
 
     /// Gives the rows of a time, in the order in which they were written.
-    pub fn read(&self, span: Span, from: u64, to: u64, mut take: impl FnMut(Row)) {
+    pub fn read(&self, span: TimeSpan, from: u64, to: u64, mut take: impl FnMut(Row)) {
         for (_, path) in self.pieces(span).unwrap_or_default() {
             // One that was removed just now is as old as what is not asked for.
             let Ok(file) = File::open(path) else { continue };
@@ -196,7 +196,7 @@ mod tests {
         Row { time, route: route.to_owned(), consumer: String::new(), counts }
     }
 
-    fn times(archive: &Archive, span: Span) -> Vec<(u64, u64)> {
+    fn times(archive: &Archive, span: TimeSpan) -> Vec<(u64, u64)> {
         let mut times = Vec::new();
         archive.reader.read(span, 0, u64::MAX, |row| times.push((row.time, row.counts.requests)));
         times
@@ -208,7 +208,7 @@ mod tests {
         let mut archive = Archive::open(&folder, 1 << 20).expect("a folder");
         let day = 20_000 * 86_400;
         for minute in 0..26 * 60 {
-            archive.write(Span::Minute, &[row(day + minute * 60, "GET /a")]);
+            archive.write(TimeSpan::Minute, &[row(day + minute * 60, "GET /a")]);
             if minute % 7 == 0 {
                 archive.roll(day + minute * 60);
             }
@@ -216,8 +216,8 @@ mod tests {
         archive.roll(day + 26 * 3600);
         archive.roll(day + 26 * 3600 + 60);
         let hours: Vec<_> = (0..26).map(|hour| (day + hour * 3600, 60)).collect();
-        assert_eq!(times(&archive, Span::Hour), hours);
-        assert_eq!(times(&archive, Span::Day), [(day, 24 * 60)]);
+        assert_eq!(times(&archive, TimeSpan::Hour), hours);
+        assert_eq!(times(&archive, TimeSpan::Day), [(day, 24 * 60)]);
         fs::remove_dir_all(folder).expect("removed");
     }
 
@@ -226,7 +226,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder("mode");
         let mut archive = Archive::open(&folder, 1 << 20).expect("a folder");
-        Span::ALL.iter().for_each(|span| archive.write(*span, &[row(60, "a")]));
+        TimeSpan::ALL.iter().for_each(|span| archive.write(*span, &[row(60, "a")]));
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(&folder) & 0o027, 0);
         for entry in fs::read_dir(&folder).expect("a folder") {
@@ -242,7 +242,7 @@ mod tests {
         let size = 64 << 10;
         let mut archive = Archive::open(&folder, size).expect("a folder");
         for minute in 0..5000 {
-            archive.write(Span::Minute, &[row(minute * 60, "GET /a/rather/long/route/{id}")]);
+            archive.write(TimeSpan::Minute, &[row(minute * 60, "GET /a/rather/long/route/{id}")]);
             if minute % 100 == 0 {
                 let all = fs::read_dir(&folder)
                     .expect("a folder")
@@ -250,7 +250,7 @@ mod tests {
                 assert!(all.sum::<u64>() <= size);
             }
         }
-        let left = times(&archive, Span::Minute);
+        let left = times(&archive, TimeSpan::Minute);
         assert_eq!(left.last(), Some(&(4999 * 60, 1)));
         assert!(left.len() > 250 && left.len() < 2000, "{}", left.len());
         fs::remove_dir_all(folder).expect("removed");
@@ -260,12 +260,12 @@ mod tests {
     fn a_line_that_was_cut_costs_itself_only() {
         let folder = folder("cut");
         let mut archive = Archive::open(&folder, 1 << 20).expect("a folder");
-        archive.write(Span::Minute, &[row(60, "a")]);
+        archive.write(TimeSpan::Minute, &[row(60, "a")]);
         let path = folder.join("minute-00000001.csv");
         let whole = fs::read_to_string(&path).expect("there");
         fs::write(&path, format!("{whole}120,\"a\",\"\",1,0")).expect("written");
-        archive.write(Span::Minute, &[row(180, "a")]);
-        assert_eq!(times(&archive, Span::Minute), [(60, 1), (180, 1)]);
+        archive.write(TimeSpan::Minute, &[row(180, "a")]);
+        assert_eq!(times(&archive, TimeSpan::Minute), [(60, 1), (180, 1)]);
         assert!(Archive::open(&folder, 1 << 20).is_err(), "one process at a time");
         fs::remove_dir_all(folder).expect("removed");
     }

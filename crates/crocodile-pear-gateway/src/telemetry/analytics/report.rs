@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::archive::Reader;
+use super::archive::ArchiveReader;
 use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
-use super::row::{Row, Span, header};
+use super::row::{Row, TimeSpan, header};
 
 /// The question of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Query {
     /// Until when, without that moment.
     pub to: u64,
     /// How much time a row is for.
-    pub span: Span,
+    pub span: TimeSpan,
     /// Whether a row is for all of the time instead; `span` then says how its ends are rounded.
     pub whole: bool,
     /// The subject of a row, besides its time.
@@ -37,9 +37,9 @@ pub enum Grouping {
     All,
 }
 
-/// The form of a report.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ExportFormat {
     /// A line a row, its first one the names.
     Csv,
     /// A list of objects.
@@ -47,7 +47,7 @@ pub enum Form {
 }
 
 /// Reads what is over from the rows of its span, and what is not from the rows of shorter ones.
-pub fn answer(query: &Query, now: u64, reader: &Reader, current: Vec<Row>) -> Vec<Row> {
+pub fn answer(query: &Query, now: u64, reader: &ArchiveReader, current: Vec<Row>) -> Vec<Row> {
     let mut sums: BTreeMap<(u64, String, String), Counts> = BTreeMap::new();
     let mut add = |row: Row| {
         if !(query.from..query.to).contains(&row.time) {
@@ -63,10 +63,10 @@ pub fn answer(query: &Query, now: u64, reader: &Reader, current: Vec<Row>) -> Ve
         sums.entry((time, route, consumer)).or_default().add(&row.counts);
     };
     let mut end = query.to;
-    for span in Span::ALL.into_iter().rev().filter(|span| *span <= query.span) {
+    for span in TimeSpan::ALL.into_iter().rev().filter(|span| *span <= query.span) {
         // Longer spans end where the one that is not over begins; from there on shorter ones tell more.
         let until = match span {
-            Span::Minute => query.to,
+            TimeSpan::Minute => query.to,
             span => span.begin(now).min(query.to),
         };
         let from = if span == query.span { query.from } else { end.max(query.from) };
@@ -116,15 +116,15 @@ impl Query {
     ///
     /// # Errors
     /// The fault of the query, and what would be right.
-    pub fn read(query: &str, now: u64) -> Result<(Query, Form), String> {
+    pub fn read(query: &str, now: u64) -> Result<(Query, ExportFormat), String> {
         let mut asked = Query {
             from: now.saturating_sub(3600),
             to: u64::MAX,
-            span: Span::Minute,
+            span: TimeSpan::Minute,
             whole: false,
             by: Grouping::Route,
         };
-        let (mut form, mut span) = (Form::Json, None);
+        let (mut format, mut span) = (ExportFormat::Json, None);
         for (name, value) in
             query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         {
@@ -139,7 +139,7 @@ impl Query {
                 }
                 "span" if value == "all" => asked.whole = true,
                 "span" => {
-                    let named = Span::ALL.into_iter().find(|span| span.name() == value);
+                    let named = TimeSpan::ALL.into_iter().find(|span| span.name() == value);
                     span = Some(named.ok_or_else(|| told(name, value, "`minute`, `hour`, `day` or `all`"))?);
                 }
                 "by" => {
@@ -152,9 +152,9 @@ impl Query {
                     }
                 }
                 "format" => {
-                    form = match value {
-                        "json" => Form::Json,
-                        "csv" => Form::Csv,
+                    format = match value {
+                        "json" => ExportFormat::Json,
+                        "csv" => ExportFormat::Csv,
                         _ => return Err(told(name, value, "`json` or `csv`")),
                     }
                 }
@@ -168,13 +168,13 @@ impl Query {
         let time = asked.to.min(now).saturating_sub(asked.from);
         // By default no more than some hundred rows for each route.
         asked.span = span.unwrap_or(match time {
-            0..=21_600 => Span::Minute,
-            21_601..=1_209_600 => Span::Hour,
-            _ => Span::Day,
+            0..=21_600 => TimeSpan::Minute,
+            21_601..=1_209_600 => TimeSpan::Hour,
+            _ => TimeSpan::Day,
         });
         // A span that has begun before is asked for as a whole.
         asked.from = asked.span.begin(asked.from);
-        Ok((asked, form))
+        Ok((asked, format))
     }
 }
 
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn a_question_is_read_and_a_wrong_one_is_told() {
         let now = 100 * 86_400 + 5000;
-        let (query, form) = Query::read("", now).expect("good");
-        assert_eq!((query.span, query.by, form), (Span::Minute, Grouping::Route, Form::Json));
-        let (query, form) = Query::read("last=7d&by=consumer&format=csv", now).expect("good");
-        assert_eq!((query.span, query.by, form), (Span::Hour, Grouping::Consumer, Form::Csv));
+        let (query, format) = Query::read("", now).expect("good");
+        assert_eq!((query.span, query.by, format), (TimeSpan::Minute, Grouping::Route, ExportFormat::Json));
+        let (query, format) = Query::read("last=7d&by=consumer&format=csv", now).expect("good");
+        assert_eq!((query.span, query.by, format), (TimeSpan::Hour, Grouping::Consumer, ExportFormat::Csv));
         assert_eq!(query.from, 93 * 86_400 + 3600);
         for (wrong, wanted) in [
             ("last=7", "`last` is `7`; write `90m`, `24h` or `7d`"),

@@ -8,7 +8,7 @@ use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 
 /// How much time one row is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Span {
+pub enum TimeSpan {
     /// A minute.
     Minute,
     /// An hour.
@@ -17,25 +17,25 @@ pub enum Span {
     Day,
 }
 
-impl Span {
+impl TimeSpan {
     /// All, the shortest first.
-    pub const ALL: [Span; 3] = [Span::Minute, Span::Hour, Span::Day];
+    pub const ALL: [TimeSpan; 3] = [TimeSpan::Minute, TimeSpan::Hour, TimeSpan::Day];
 
     /// Its length in seconds.
     pub fn seconds(self) -> u64 {
         match self {
-            Span::Minute => 60,
-            Span::Hour => 3600,
-            Span::Day => 86_400,
+            TimeSpan::Minute => 60,
+            TimeSpan::Hour => 3600,
+            TimeSpan::Day => 86_400,
         }
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Span::Minute => "minute",
-            Span::Hour => "hour",
-            Span::Day => "day",
+            TimeSpan::Minute => "minute",
+            TimeSpan::Hour => "hour",
+            TimeSpan::Day => "day",
         }
     }
 

@@ -54,7 +54,7 @@ impl Subject {
 /// The counts of all cores.
 pub struct Tables {
     /// By the core; a lock is shared only with the task that empties it, some times a minute.
-    cores: Vec<Core>,
+    cores: Vec<CountShard>,
     /// The names of the routes, by their numbers.
     routes: RwLock<Vec<String>>,
 }
@@ -62,7 +62,7 @@ pub struct Tables {
 /// Each core has cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
-struct Core(Mutex<CoreCounts>);
+struct CountShard(Mutex<CoreCounts>);
 
 #[derive(Default)]
 struct CoreCounts {
@@ -93,7 +93,7 @@ impl CoreCounts {
 
 impl Default for Tables {
     fn default() -> Self {
-        Tables { cores: (0..THREADS).map(|_| Core::default()).collect(), routes: RwLock::default() }
+        Tables { cores: (0..THREADS).map(|_| CountShard::default()).collect(), routes: RwLock::default() }
     }
 }
 
@@ -146,7 +146,7 @@ impl Tables {
     }
 }
 
-impl Core {
+impl CountShard {
     fn lock(&self) -> MutexGuard<'_, CoreCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -73,9 +73,9 @@ impl AuthenticationCounters {
 
 /// The counters of all methods. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
-pub(super) struct Authentications(Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>);
+pub(super) struct AuthenticationRegistry(Mutex<IndexMap<&'static str, Arc<AuthenticationCounters>>>);
 
-impl Authentications {
+impl AuthenticationRegistry {
     /// The counters of the credentials of a method. A reload continues them.
     pub(super) fn of(&self, method: &'static str) -> Arc<AuthenticationCounters> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

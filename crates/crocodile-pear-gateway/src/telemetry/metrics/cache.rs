@@ -86,9 +86,9 @@ const SHARED: [(&str, &str, ReadShared); 5] = [
     ),
 ];
 
-type Read = fn(&Counters) -> u64;
+type CacheFigure = fn(&Counters) -> u64;
 
-const CACHE: [(&str, &str, &str, Read); 11] = [
+const CACHE: [(&str, &str, &str, CacheFigure); 11] = [
     ("crocodile_pear_cache_entries", "gauge", "Answers that caches keep.", |seen| seen.entries),
     ("crocodile_pear_cache_bytes", "gauge", "Memory used by caches, with heads, keys and index.", |seen| seen.bytes),
     ("crocodile_pear_cache_max_bytes", "gauge", "Memory that caches may take (`store.memory`).", |seen| seen.bound),

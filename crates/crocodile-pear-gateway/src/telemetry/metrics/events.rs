@@ -41,9 +41,9 @@ impl EventCounters {
 
 /// The counters of all sources and channels. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
-pub(super) struct Events(Mutex<IndexMap<(String, String), Weak<EventCounters>>>);
+pub(super) struct EventRegistry(Mutex<IndexMap<(String, String), Weak<EventCounters>>>);
 
-impl Events {
+impl EventRegistry {
     /// The counters of the messages of a source of events. A reload continues them.
     pub(super) fn of(&self, source: &str, channel: &str) -> Arc<EventCounters> {
         let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);

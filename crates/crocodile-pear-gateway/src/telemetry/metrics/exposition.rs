@@ -7,24 +7,28 @@ use crocodile_pear::unstable::telemetry::histogram::{Bounds, Snapshot};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// That of Prometheus.
     Prometheus,
     /// The standard that was made of it.
     OpenMetrics,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// The best of those that a scraper takes, by its `accept`.
     pub fn choose(accept: &str) -> Self {
-        if list::takes(accept, "application/openmetrics-text") { Format::OpenMetrics } else { Format::Prometheus }
+        if list::takes(accept, "application/openmetrics-text") {
+            ExpositionFormat::OpenMetrics
+        } else {
+            ExpositionFormat::Prometheus
+        }
     }
 
     /// Its media type.
     pub fn media(self) -> &'static str {
         match self {
-            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ExpositionFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            ExpositionFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
 }
@@ -32,11 +36,11 @@ impl Format {
 /// Metrics as text, while it is written.
 pub struct Exposition {
     out: String,
-    format: Format,
+    format: ExpositionFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MetricType {
     Counter,
     Gauge,
     Histogram,
@@ -46,13 +50,13 @@ enum Kind {
 
 impl Exposition {
     /// An empty exposition.
-    pub fn new(format: Format) -> Self {
+    pub fn new(format: ExpositionFormat) -> Self {
         Exposition { out: String::with_capacity(64 * 1024), format }
     }
 
     /// The whole text.
     pub fn end(mut self) -> String {
-        if self.format == Format::OpenMetrics {
+        if self.format == ExpositionFormat::OpenMetrics {
             self.out.push_str("# EOF\n");
         }
         self.out
@@ -60,43 +64,43 @@ impl Exposition {
 
     /// A metric that only grows; its name ends in `_total`.
     pub fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, Kind::Counter, help)
+        self.family(name, MetricType::Counter, help)
     }
 
     /// A metric that grows and shrinks.
     pub fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, Kind::Gauge, help)
+        self.family(name, MetricType::Gauge, help)
     }
 
     /// Times in buckets.
     pub fn histogram<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, Kind::Histogram, help)
+        self.family(name, MetricType::Histogram, help)
     }
 
     /// A number of things and their sum.
     pub fn summary<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, Kind::Summary, help)
+        self.family(name, MetricType::Summary, help)
     }
 
     /// A metric whose labels are the information; its name ends in `_info`.
     pub fn info<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, Kind::Info, help)
+        self.family(name, MetricType::Info, help)
     }
 
-    fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        let open = self.format == Format::OpenMetrics;
+    fn family<'a>(&'a mut self, name: &'a str, kind: MetricType, help: &str) -> Family<'a> {
+        let open = self.format == ExpositionFormat::OpenMetrics;
         let base = match kind {
-            Kind::Counter if open => name.strip_suffix("_total").unwrap_or(name),
-            Kind::Info if open => name.strip_suffix("_info").unwrap_or(name),
+            MetricType::Counter if open => name.strip_suffix("_total").unwrap_or(name),
+            MetricType::Info if open => name.strip_suffix("_info").unwrap_or(name),
             _ => name,
         };
         let word = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-            Kind::Summary => "summary",
-            Kind::Info if open => "info",
-            Kind::Info => "gauge",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
+            MetricType::Summary => "summary",
+            MetricType::Info if open => "info",
+            MetricType::Info => "gauge",
         };
         // Writing to a string cannot fail.
         let _ = writeln!(self.out, "# HELP {base} {help}\n# TYPE {base} {word}");
@@ -112,7 +116,7 @@ impl Exposition {
 pub struct Family<'a> {
     out: &'a mut String,
     name: &'a str,
-    format: Format,
+    format: ExpositionFormat,
     marks: Marks,
 }
 
@@ -124,13 +128,13 @@ struct Marks {
 }
 
 impl Marks {
-    fn read(&mut self, bounds: Bounds, format: Format) {
+    fn read(&mut self, bounds: Bounds, format: ExpositionFormat) {
         if self.bounds == bounds {
             return;
         }
         let text = |bound: &u64| match (format, *bound as f64 / 1e9) {
-            (Format::OpenMetrics, seconds) => format!("{seconds:?}"),
-            (Format::Prometheus, seconds) => seconds.to_string(),
+            (ExpositionFormat::OpenMetrics, seconds) => format!("{seconds:?}"),
+            (ExpositionFormat::Prometheus, seconds) => seconds.to_string(),
         };
         (self.bounds, self.texts) = (bounds, bounds.iter().map(text).collect());
     }
@@ -199,7 +203,7 @@ mod tests {
 
     use super::super::exposition::*;
 
-    fn written(format: Format) -> String {
+    fn written(format: ExpositionFormat) -> String {
         let mut out = Exposition::new(format);
         out.counter("calls_total", "Calls.").add(format_args!("to=\"{}\"", label("a\"b")), 3);
         out.info("build_info", "The build.").add(format_args!("version=\"1\""), 1);
@@ -216,7 +220,7 @@ mod tests {
             # HELP wait_seconds Waits.\n# TYPE wait_seconds histogram\n\
             wait_seconds_bucket{of=\"a\",le=\"0.005\"} 2\nwait_seconds_bucket{of=\"a\",le=\"1\"} 3\n\
             wait_seconds_bucket{of=\"a\",le=\"+Inf\"} 4\nwait_seconds_sum{of=\"a\"} 2.012\nwait_seconds_count{of=\"a\"} 4\n";
-        assert_eq!(written(Format::Prometheus), text);
+        assert_eq!(written(ExpositionFormat::Prometheus), text);
     }
 
     #[test]
@@ -227,14 +231,17 @@ mod tests {
             wait_seconds_bucket{of=\"a\",le=\"0.005\"} 2\nwait_seconds_bucket{of=\"a\",le=\"1.0\"} 3\n\
             wait_seconds_bucket{of=\"a\",le=\"+Inf\"} 4\nwait_seconds_sum{of=\"a\"} 2.012\nwait_seconds_count{of=\"a\"} 4\n\
             # EOF\n";
-        assert_eq!(written(Format::OpenMetrics), text);
+        assert_eq!(written(ExpositionFormat::OpenMetrics), text);
     }
 
     #[test]
     fn a_scraper_gets_the_format_that_it_takes() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
-        assert_eq!(Format::choose(prometheus), Format::OpenMetrics);
-        assert_eq!(Format::choose("text/html, application/openmetrics-text;q=0"), Format::Prometheus);
-        assert_eq!(Format::choose("*/*"), Format::Prometheus);
+        assert_eq!(ExpositionFormat::choose(prometheus), ExpositionFormat::OpenMetrics);
+        assert_eq!(
+            ExpositionFormat::choose("text/html, application/openmetrics-text;q=0"),
+            ExpositionFormat::Prometheus
+        );
+        assert_eq!(ExpositionFormat::choose("*/*"), ExpositionFormat::Prometheus);
     }
 }

@@ -10,7 +10,7 @@ use super::requests::template;
 use super::slot::{CORE, CORES};
 
 /// Which limit at which route: the layer, the name of the limit, the route.
-type LimitPlace = (&'static str, Box<str>, Box<str>);
+type LimitLabels = (&'static str, Box<str>, Box<str>);
 
 /// The decisions of one limit, for one route, by core.
 pub struct LimitCounters(Box<[Decisions]>);
@@ -74,9 +74,9 @@ impl LimitCounters {
 
 /// The counters of all limits and routes. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
-pub(super) struct Limits(Mutex<IndexMap<LimitPlace, Arc<LimitCounters>>>);
+pub(super) struct LimitRegistry(Mutex<IndexMap<LimitLabels, Arc<LimitCounters>>>);
 
-impl Limits {
+impl LimitRegistry {
     /// The counters of a limit of a layer for the requests of a route; `None` for those that no endpoint serves. A reload continues them.
     pub(super) fn of(&self, layer: &'static str, name: &str, route: Option<&str>) -> Arc<LimitCounters> {
         let place = (layer, name.into(), route.map(template).unwrap_or_default().into());
@@ -106,7 +106,7 @@ impl Limits {
 }
 
 fn costs(
-    limits: &IndexMap<LimitPlace, Arc<LimitCounters>>,
+    limits: &IndexMap<LimitLabels, Arc<LimitCounters>>,
     help: &str,
     name: &str,
     read: fn(&Decisions) -> &AtomicU64,
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_reload_counts_on_and_a_limit_that_is_gone_is_forgotten() {
-        let limits = Limits::default();
+        let limits = LimitRegistry::default();
         let kept = limits.of("rate_limit", "default", Some("GET /kept"));
         kept.refuse();
         drop(limits.of("in_flight", "default", Some("GET /gone")));

@@ -40,9 +40,9 @@ impl OrderCounters {
 
 /// The counters of all certificates, by name.
 #[derive(Default)]
-pub(super) struct Orders(Mutex<IndexMap<String, Arc<OrderCounters>>>);
+pub(super) struct OrderRegistry(Mutex<IndexMap<String, Arc<OrderCounters>>>);
 
-impl Orders {
+impl OrderRegistry {
     /// The counters of the orders of the certificate for this name. A reload continues them.
     pub(super) fn of(&self, name: &str) -> Arc<OrderCounters> {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);

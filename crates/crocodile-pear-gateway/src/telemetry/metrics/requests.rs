@@ -32,9 +32,9 @@ const METHODS: [Method; 9] = [
 
 /// The counters of the requests for one route. They are made with the first request: of thousands of routes many have none.
 #[derive(Default)]
-pub struct RouteCounters(OnceLock<Box<Counters>>);
+pub struct RouteCounters(OnceLock<Box<RequestCounters>>);
 
-struct Counters {
+struct RequestCounters {
     durations: Histograms<RequestKind>,
     threads: Box<[Flow]>,
     steps: Box<[OnceLock<StepTimes>]>,
@@ -84,10 +84,10 @@ struct StepTimes {
     nanoseconds: AtomicU64,
 }
 
-impl Counters {
+impl RequestCounters {
     fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-        Counters {
+        RequestCounters {
             durations: Histograms::new(histogram::HTTP),
             threads: (0..threads).map(|_| Flow::default()).collect(),
             steps: (0..STEPS).map(|_| OnceLock::new()).collect(),
@@ -105,8 +105,8 @@ impl Counters {
 }
 
 impl RouteCounters {
-    fn counters(&self) -> &Counters {
-        self.0.get_or_init(|| Box::new(Counters::new()))
+    fn counters(&self) -> &RequestCounters {
+        self.0.get_or_init(|| Box::new(RequestCounters::new()))
     }
 
     /// A request has come.
@@ -188,9 +188,9 @@ pub struct CutOff {
 
 /// The counters of all routes. Each user keeps its own counters at hand, so that counting needs no search.
 #[derive(Default)]
-pub(super) struct Routes(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
+pub(super) struct RouteRegistry(Mutex<IndexMap<Arc<str>, Arc<RouteCounters>>>);
 
-impl Routes {
+impl RouteRegistry {
     /// The counters of the requests for a route; `None` for requests that no endpoint serves. A reload continues them.
     pub(super) fn of(&self, name: Option<&str>) -> Arc<RouteCounters> {
         let mut routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_route_without_requests_has_no_counters() {
-        let metrics = Routes::default();
+        let metrics = RouteRegistry::default();
         let counters = metrics.of(Some("GET /orders"));
         assert_eq!((counters.active(), counters.times().count()), (0, 0));
         assert!(counters.0.get().is_none(), "they take more than all else that is made of a small endpoint");
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_route_that_is_gone_is_forgotten() {
-        let metrics = Routes::default();
+        let metrics = RouteRegistry::default();
         let kept = metrics.of(Some("GET /kept"));
         drop(metrics.of(Some("GET /gone")));
         let again = metrics.of(Some("POST /kept"));

@@ -93,9 +93,9 @@ const DURATION: &str =
 const PHASE: &str = "Duration of opening connections, by phase: DNS lookup, connecting, TLS handshake.";
 const WAIT: &str = "Time that calls waited in the queue or for a connection, without those that did not wait.";
 
-type Read = fn(&UpstreamSample<'_>) -> u64;
+type UpstreamFigure = fn(&UpstreamSample<'_>) -> u64;
 
-const UPSTREAM: [(&str, &str, &str, Read); 14] = [
+const UPSTREAM: [(&str, &str, &str, UpstreamFigure); 14] = [
     ("crocodile_pear_upstream_calls_total", "counter", "Calls to the upstream.", |seen| seen.counters.calls),
     ("crocodile_pear_upstream_connections_opened_total", "counter", "Connections opened.", |seen| seen.counters.opened),
     ("crocodile_pear_upstream_connections_reused_total", "counter", "Calls that reused a connection.", |seen| {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::served::{RouteNumber, Served};
+use super::served::{RouteNumber, ServedRequest};
 use crate::telemetry::request_end::RequestEnd;
 
 /// The slowest are those of this time.
@@ -25,7 +25,7 @@ const BYTES: usize = 1 << 20;
 
 /// The requests that are kept.
 #[derive(Default)]
-pub struct Kept {
+pub struct KeptRequests {
     latest: Ring,
     routes: Vec<OfRoute>,
     /// The bytes of all that routes keep.
@@ -39,21 +39,21 @@ pub struct Kept {
 /// Requests, the latest at the end.
 #[derive(Default)]
 struct Ring {
-    all: VecDeque<(usize, Arc<Served>)>,
+    all: VecDeque<(usize, Arc<ServedRequest>)>,
     bytes: usize,
 }
 
 /// The kept requests of a route.
 #[derive(Default)]
 struct OfRoute {
-    slowest: Vec<(usize, Arc<Served>)>,
-    failed: VecDeque<(usize, Arc<Served>)>,
+    slowest: Vec<(usize, Arc<ServedRequest>)>,
+    failed: VecDeque<(usize, Arc<ServedRequest>)>,
     /// Faster ones are not kept before `until`.
     floor: Duration,
     until: Duration,
 }
 
-impl Kept {
+impl KeptRequests {
     /// Whether a request is kept.
     pub fn wants(&mut self, at: Duration, route: RouteNumber, ended: &RequestEnd<'_>) -> bool {
         let tenth = at.as_secs() * 10 + u64::from(at.subsec_millis() / 100);
@@ -66,7 +66,7 @@ impl Kept {
     }
 
     /// Keeps a request as the latest; and as one of the slowest or failed ones of its route, if it is.
-    pub fn add(&mut self, served: Arc<Served>) {
+    pub fn add(&mut self, served: Arc<ServedRequest>) {
         let size = served.size();
         let index = served.route.index();
         if self.routes.len() <= index {
@@ -100,20 +100,20 @@ impl Kept {
     }
 
     /// The latest.
-    pub fn recent(&self, route: Option<RouteNumber>, most: usize, found: &mut Vec<Arc<Served>>) {
+    pub fn recent(&self, route: Option<RouteNumber>, most: usize, found: &mut Vec<Arc<ServedRequest>>) {
         let wanted = self.latest.all.iter().rev().map(|(_, served)| served);
         let wanted = wanted.filter(|served| route.is_none_or(|route| served.route == route));
         found.extend(wanted.take(most).cloned());
     }
 
     /// The slowest since then.
-    pub fn slowest(&self, route: Option<RouteNumber>, since: Duration, found: &mut Vec<Arc<Served>>) {
-        let late = |served: &&Arc<Served>| served.at >= since;
+    pub fn slowest(&self, route: Option<RouteNumber>, since: Duration, found: &mut Vec<Arc<ServedRequest>>) {
+        let late = |served: &&Arc<ServedRequest>| served.at >= since;
         found.extend(self.of(route).flat_map(|of| &of.slowest).map(|(_, served)| served).filter(late).cloned());
     }
 
     /// The latest failed ones.
-    pub fn failed(&self, route: Option<RouteNumber>, found: &mut Vec<Arc<Served>>) {
+    pub fn failed(&self, route: Option<RouteNumber>, found: &mut Vec<Arc<ServedRequest>>) {
         found.extend(self.of(route).flat_map(|of| &of.failed).map(|(_, served)| served.clone()));
     }
 
@@ -124,7 +124,7 @@ impl Kept {
     }
 
     /// The request with this id.
-    pub fn find(&self, id: &str) -> Option<Arc<Served>> {
+    pub fn find(&self, id: &str) -> Option<Arc<ServedRequest>> {
         let slow = self.routes.iter().flat_map(|of| of.slowest.iter().chain(&of.failed));
         let all = self.latest.all.iter().rev().chain(slow);
         all.map(|(_, served)| served).find(|served| *served.id == *id).cloned()
@@ -132,7 +132,7 @@ impl Kept {
 }
 
 impl Ring {
-    fn push(&mut self, size: usize, served: Arc<Served>) {
+    fn push(&mut self, size: usize, served: Arc<ServedRequest>) {
         self.bytes += size;
         self.all.push_back((size, served));
         while self.all.len() > LATEST || self.bytes > BYTES {
@@ -144,7 +144,7 @@ impl Ring {
 
 impl OfRoute {
     /// Keeps a request if it is slow or failed; the bytes that came and went.
-    fn bytes_changed(&mut self, size: usize, served: &Arc<Served>) -> Option<(usize, usize)> {
+    fn bytes_changed(&mut self, size: usize, served: &Arc<ServedRequest>) -> Option<(usize, usize)> {
         let (mut added, mut removed) = (0, 0);
         if served.failed {
             self.failed.push_back((size, served.clone()));
@@ -166,7 +166,7 @@ impl OfRoute {
     }
 
     /// Keeps one of the slowest; the bytes of those that are old or fast by now.
-    fn insert(&mut self, size: usize, served: &Arc<Served>) -> usize {
+    fn insert(&mut self, size: usize, served: &Arc<ServedRequest>) -> usize {
         let since = served.at.saturating_sub(SPAN);
         let mut removed = 0;
         self.slowest.retain(|(size, kept)| {

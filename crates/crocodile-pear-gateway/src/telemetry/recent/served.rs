@@ -33,7 +33,7 @@ impl RouteNumber {
 }
 
 /// A request that has ended, as it is kept.
-pub struct Served {
+pub struct ServedRequest {
     /// When it ended, since the gateway began.
     pub at: Duration,
     /// Which route.
@@ -65,12 +65,12 @@ pub struct Served {
 /// Bytes of a path that are kept.
 const PATH: usize = 256;
 
-impl Served {
+impl ServedRequest {
     /// The entry of a request that ended at this time, since the gateway began.
     pub(super) fn new(ended: &RequestEnd<'_>, at: Duration, route: RouteNumber) -> Self {
         let scope = ended.scope;
         let path = scope.path().unwrap_or_default();
-        Served {
+        ServedRequest {
             at,
             route,
             total: ended.total,

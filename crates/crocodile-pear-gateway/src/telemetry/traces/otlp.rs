@@ -26,7 +26,7 @@ pub struct Span {
     /// Likewise.
     pub ended: u64,
     /// The attributes of the span.
-    pub attributes: Vec<(&'static str, Value)>,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
     /// Events within the span, with their moments.
     pub events: Vec<(&'static str, u64)>,
     /// Whether it failed.
@@ -46,7 +46,7 @@ pub enum SpanKind {
 
 /// A value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum AttributeValue {
     /// Text.
     Text(String),
     /// Whole.
@@ -62,7 +62,7 @@ pub fn request(service: &str, spans: &[Span]) -> Bytes {
         resource_spans.message(1, |resource| {
             let version = env!("CARGO_PKG_VERSION");
             for (name, value) in [("service.name", service), ("service.version", version)] {
-                resource.attribute(1, name, &Value::Text(value.to_owned()));
+                resource.attribute(1, name, &AttributeValue::Text(value.to_owned()));
             }
         });
         resource_spans.message(2, |scope_spans| {
@@ -149,17 +149,17 @@ impl Message {
     }
 
     /// `KeyValue` with an `AnyValue`.
-    fn attribute(&mut self, field: u64, name: &str, value: &Value) {
+    fn attribute(&mut self, field: u64, name: &str, value: &AttributeValue) {
         self.message(field, |pair| {
             pair.bytes(1, name.as_bytes());
             pair.message(2, |any| match value {
-                Value::Text(text) => {
+                AttributeValue::Text(text) => {
                     any.key(1, 2);
                     any.varint(text.len() as u64);
                     any.0.extend_from_slice(text.as_bytes());
                 }
-                Value::Truth(truth) => any.number(2, u64::from(*truth)),
-                Value::Integer(number) => any.number(3, *number),
+                AttributeValue::Truth(truth) => any.number(2, u64::from(*truth)),
+                AttributeValue::Integer(number) => any.number(3, *number),
             });
         });
     }

@@ -10,7 +10,7 @@ use crocodile_pear::unstable::telemetry::trace::{Trace, span_id};
 use http::Method;
 use http::header::USER_AGENT;
 
-use super::otlp::{Span, SpanKind, Value};
+use super::otlp::{AttributeValue, Span, SpanKind};
 use crate::server::Unfinished;
 use crate::telemetry::request_end::RequestEnd;
 
@@ -235,18 +235,18 @@ fn cut(text: &[u8]) -> Box<str> {
 
 /// Attributes; those that are not known are left out.
 #[derive(Default)]
-struct Attributes(Vec<(&'static str, Value)>);
+struct Attributes(Vec<(&'static str, AttributeValue)>);
 
 impl Attributes {
     fn text(&mut self, name: &'static str, text: Option<&str>) {
-        self.0.extend(text.map(|text| (name, Value::Text(text.to_owned()))));
+        self.0.extend(text.map(|text| (name, AttributeValue::Text(text.to_owned()))));
     }
 
     fn number(&mut self, name: &'static str, number: Option<u64>) {
-        self.0.extend(number.map(|number| (name, Value::Integer(number))));
+        self.0.extend(number.map(|number| (name, AttributeValue::Integer(number))));
     }
 
     fn truth(&mut self, name: &'static str, truth: Option<bool>) {
-        self.0.extend(truth.map(|truth| (name, Value::Truth(truth))));
+        self.0.extend(truth.map(|truth| (name, AttributeValue::Truth(truth))));
     }
 }
