@@ -420,7 +420,7 @@ impl<'r> SchemaEvaluation<'r> {
         }
         match rule.one.as_ref().map(|one| self.count(one, value)) {
             Some(0) => {
-                violations.tell("value is not valid under any of the schemas listed in the 'oneOf' keyword".into())
+                violations.tell("value is not valid under any of the schemas listed in the 'oneOf' keyword".into());
             }
             Some(2) => {
                 violations
