@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Definitions, Json, Node};
 use crate::pipeline::flow::Flow;
-use crate::pipeline::step::{Compile, Shape, Spec, Step};
+use crate::pipeline::step::{Compile, ReadyStep, Shape, Spec};
 use crate::request::context::Scope;
 
 /// How many items are kept.
@@ -29,7 +29,7 @@ impl Decode for First {
 }
 
 impl Spec for First {
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let most = self.0.get() as u64;
         if let Shape::Many(before) = cx.flow.shape {
             cx.flow.shape = Shape::Many(before.min(most));
@@ -39,7 +39,7 @@ impl Spec for First {
     }
 }
 
-impl Step for First {
+impl ReadyStep for First {
     fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let at_once = flow.at_once().min(self.0.get());
         Flow::stream(flow.take(self.0.get()), at_once)

@@ -16,7 +16,7 @@ use crate::message::answer::Answer;
 use crate::message::body::Body as Message;
 use crate::message::names::{Base, Named};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
-use crate::pipeline::step::{Compile, MAX_BODY, Shape, Step};
+use crate::pipeline::step::{Compile, MAX_BODY, ReadyStep, Shape};
 use crate::pipeline::steps::own::Own;
 use crate::request::context::Scope;
 
@@ -42,7 +42,7 @@ struct Begin {
     notes_base: bool,
 }
 
-impl Step for Begin {
+impl ReadyStep for Begin {
     fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
@@ -103,7 +103,7 @@ struct Each {
     notes_base: bool,
 }
 
-impl Step for Each {
+impl ReadyStep for Each {
     fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let (client, make, notes_base) = (self.client.clone(), self.make.clone(), self.notes_base);
         let mut next = 0..;

@@ -32,7 +32,7 @@ use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::refuse;
-use crate::pipeline::step::{Compile, Shape, Spec, Step as Untyped};
+use crate::pipeline::step::{Compile, ReadyStep as Untyped, Shape, Spec};
 use crate::pipeline::steps::concatenate::{As, Concatenate, ItemOrder, OnError, concatenate};
 use crate::pipeline::steps::each::{Each, Limit};
 use crate::pipeline::steps::own::Own;

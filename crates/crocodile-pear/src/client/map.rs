@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::pipeline::flow::{Flow, Outcome};
-use crate::pipeline::step::{MAX_BODY, Step};
+use crate::pipeline::step::{MAX_BODY, ReadyStep};
 use crate::pipeline::steps::own::Own;
 use crate::request::context::Scope;
 
@@ -25,7 +25,7 @@ pub fn whole(transform: Arc<Transform>) -> Own {
 
 struct Mapping(Arc<Transform>);
 
-impl Step for Mapping {
+impl ReadyStep for Mapping {
     fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let transform = self.0.clone();
         flow.map(move |producer| {

@@ -23,7 +23,7 @@ use super::expression::{IntoExpression, IntoItems};
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Literal, Located, Node, Size, Texts, Timeout, defaults};
 use crate::pipeline::steps::each::Limit;
-use crate::pipeline::steps::follow::{As as Under, Required};
+use crate::pipeline::steps::follow::{Required, ResultKeys as Under};
 use crate::pipeline::steps::{Written, concatenate, convert, dedupe, each, follow, merge, plain, sql, transform};
 use crate::upstream::TimeoutSpec;
 

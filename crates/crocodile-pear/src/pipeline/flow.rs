@@ -65,11 +65,11 @@ impl<T> Future for Awaited<T> {
 
 /// The producers between two steps. They start when a consumer first polls, at most `at_once` of them at a time.
 pub struct Flow<T = Answer> {
-    source: Source<T>,
+    source: ProducerSource<T>,
     at_once: usize,
 }
 
-enum Source<T> {
+enum ProducerSource<T> {
     /// The usual flow: one producer, without allocating a list.
     One(Option<Sole<T>>),
     List(std::vec::IntoIter<Producer<T>>),
@@ -135,26 +135,26 @@ impl<T: Send + 'static> Producer<T> {
 impl<T: Send + 'static> Flow<T> {
     /// A flow of producers that may all start at once.
     pub fn of(producers: Vec<Producer<T>>) -> Self {
-        Flow { at_once: producers.len().max(1), source: Source::List(producers.into_iter()) }
+        Flow { at_once: producers.len().max(1), source: ProducerSource::List(producers.into_iter()) }
     }
 
     /// A flow of one producer.
     pub fn one(id: u32, outcome: impl Future<Output = Outcome<T>> + Send + 'static) -> Self {
         let producer = Sole { id, name: None, outcome: Box::pin(outcome) };
-        Flow { source: Source::One(Some(producer)), at_once: 1 }
+        Flow { source: ProducerSource::One(Some(producer)), at_once: 1 }
     }
 
     /// A flow whose producers become known one after another; at most `at_once` run side by side.
     pub fn stream(producers: impl Stream<Item = Producer<T>> + Send + 'static, at_once: usize) -> Self {
-        Flow { source: Source::Stream(Box::pin(producers)), at_once: at_once.max(1) }
+        Flow { source: ProducerSource::Stream(Box::pin(producers)), at_once: at_once.max(1) }
     }
 
     /// The outcome of a flow that has just one producer; otherwise returns the flow. The future is boxed, so that
     /// callers reserve no space for the outcome.
     pub fn only(mut self) -> Result<BoxFuture<'static, Outcome<T>>, Self> {
         match &mut self.source {
-            Source::One(producer) => producer.take().map(|producer| producer.outcome).ok_or(self),
-            Source::List(list) if list.len() == 1 => list.next().map(|one| Sole::from(one).outcome).ok_or(self),
+            ProducerSource::One(producer) => producer.take().map(|producer| producer.outcome).ok_or(self),
+            ProducerSource::List(list) if list.len() == 1 => list.next().map(|one| Sole::from(one).outcome).ok_or(self),
             _ => Err(self),
         }
     }
@@ -174,9 +174,11 @@ impl<T: Send + 'static> Flow<T> {
     #[must_use]
     pub fn map<U: Send + 'static>(self, mut map: impl FnMut(Producer<T>) -> Producer<U> + Send + 'static) -> Flow<U> {
         let source = match self.source {
-            Source::One(producer) => Source::One(producer.map(|producer| map(producer.into()).into())),
-            Source::List(list) => Source::List(list.map(map).collect::<Vec<_>>().into_iter()),
-            Source::Stream(stream) => Source::Stream(Box::pin(futures_util::StreamExt::map(stream, map))),
+            ProducerSource::One(producer) => ProducerSource::One(producer.map(|producer| map(producer.into()).into())),
+            ProducerSource::List(list) => ProducerSource::List(list.map(map).collect::<Vec<_>>().into_iter()),
+            ProducerSource::Stream(stream) => {
+                ProducerSource::Stream(Box::pin(futures_util::StreamExt::map(stream, map)))
+            }
         };
         Flow { source, at_once: self.at_once }
     }
@@ -196,40 +198,40 @@ pub struct SideBySide<M, F: Future, T = Answer> {
     flow: Option<Flow<T>>,
     at_once: usize,
     take: M,
-    running: Running<F>,
+    running: RunningProducers<F>,
     /// Whether pending ones are polled first. Set after a producer was ready at once.
     turn: bool,
 }
 
-enum Running<F: Future> {
+enum RunningProducers<F: Future> {
     Arrival(FuturesUnordered<F>),
     Request(FuturesOrdered<Either<Ready<F::Output>, F>>),
 }
 
-impl<F: Future> Running<F> {
+impl<F: Future> RunningProducers<F> {
     fn len(&self) -> usize {
         match self {
-            Running::Arrival(running) => running.len(),
-            Running::Request(running) => running.len(),
+            RunningProducers::Arrival(running) => running.len(),
+            RunningProducers::Request(running) => running.len(),
         }
     }
 
     /// Adds one, or returns its result if that may go out at once.
     fn add(&mut self, taken: Taken<F>) -> Option<F::Output> {
         match (self, taken) {
-            (Running::Arrival(_), Taken::Here(made)) => return Some(made),
-            (Running::Arrival(running), Taken::Later(future)) => running.push(future),
-            (Running::Request(running), Taken::Here(made)) if running.is_empty() => return Some(made),
-            (Running::Request(running), Taken::Here(made)) => running.push_back(Either::Left(ready(made))),
-            (Running::Request(running), Taken::Later(future)) => running.push_back(Either::Right(future)),
+            (RunningProducers::Arrival(_), Taken::Here(made)) => return Some(made),
+            (RunningProducers::Arrival(running), Taken::Later(future)) => running.push(future),
+            (RunningProducers::Request(running), Taken::Here(made)) if running.is_empty() => return Some(made),
+            (RunningProducers::Request(running), Taken::Here(made)) => running.push_back(Either::Left(ready(made))),
+            (RunningProducers::Request(running), Taken::Later(future)) => running.push_back(Either::Right(future)),
         }
         None
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
         match self {
-            Running::Arrival(running) => Pin::new(running).poll_next(cx),
-            Running::Request(running) => Pin::new(running).poll_next(cx),
+            RunningProducers::Arrival(running) => Pin::new(running).poll_next(cx),
+            RunningProducers::Request(running) => Pin::new(running).poll_next(cx),
         }
     }
 }
@@ -251,8 +253,8 @@ impl<T: Send + 'static> Flow<T> {
         F: Future,
     {
         let running = match order {
-            Order::Arrival => Running::Arrival(FuturesUnordered::new()),
-            Order::Request => Running::Request(FuturesOrdered::new()),
+            Order::Arrival => RunningProducers::Arrival(FuturesUnordered::new()),
+            Order::Request => RunningProducers::Request(FuturesOrdered::new()),
         };
         SideBySide { at_once: self.at_once, flow: Some(self), take, running, turn: false }
     }
@@ -298,9 +300,9 @@ impl<T> Stream for Flow<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Producer<T>>> {
         match &mut self.source {
-            Source::One(producer) => Poll::Ready(producer.take().map(Producer::from)),
-            Source::List(list) => Poll::Ready(list.next()),
-            Source::Stream(stream) => stream.as_mut().poll_next(cx),
+            ProducerSource::One(producer) => Poll::Ready(producer.take().map(Producer::from)),
+            ProducerSource::List(list) => Poll::Ready(list.next()),
+            ProducerSource::Stream(stream) => stream.as_mut().poll_next(cx),
         }
     }
 }

@@ -23,9 +23,10 @@ use crate::json::Raw;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::pipeline::flow::{Flow, Order, Outcome};
-use crate::pipeline::step::public_links::Found;
+use crate::pipeline::step::public_links::EndpointFacts;
 use crate::pipeline::step::{
-    About, Ahead, Compile, Known, LinkTemplate, Outline, PublicLinks, PublicWay, Shape, Step, StreamSpec, TakenParts,
+    About, Ahead, Compile, Known, LinkTemplate, Outline, PublicLinks, PublicWay, ReadyStep, Shape, StreamSpec,
+    TakenParts,
 };
 use crate::pipeline::steps::{Written, spell_out};
 use crate::request::context::Scope;
@@ -36,8 +37,8 @@ pub struct Plan {
     /// Whether something is to be done before it runs.
     waits: bool,
     /// The steps that may refuse a request before any other runs.
-    guards: Vec<Arc<dyn Step>>,
-    steps: Vec<Arc<dyn Step>>,
+    guards: Vec<Arc<dyn ReadyStep>>,
+    steps: Vec<Arc<dyn ReadyStep>>,
     shape: Shape,
     /// The largest body of a client that is read whole, in bytes.
     max_body: usize,
@@ -119,7 +120,7 @@ impl Plan {
         let way = cx.found.way.take();
         let mapped = cx.found.called.iter().any(|upstream| cx.maps_links(upstream));
         let links = mapped.then(|| {
-            PublicLinks::new(Found {
+            PublicLinks::new(EndpointFacts {
                 table: known.table,
                 written: known.route.links.map(LinksSpec::public),
                 called: &cx.found.called,
@@ -370,7 +371,7 @@ impl Plan {
 }
 
 /// Steps that are compiled, in order.
-type ReadySteps = Vec<Arc<dyn Step>>;
+type ReadySteps = Vec<Arc<dyn ReadyStep>>;
 
 /// Makes all steps ready: those that guard the pipeline, and the others. A step with a problem does not hide the problems of the others.
 fn compile_steps(
@@ -415,7 +416,7 @@ fn ahead(about: &[About], changes: usize) -> Ahead {
     }
 }
 
-fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Arc<dyn Step>>> {
+fn compile_changes(changes: Vec<AnswerChange>, endless: bool, cx: &mut Compile<'_>) -> Option<Vec<Arc<dyn ReadyStep>>> {
     let compile = |change: AnswerChange| {
         let place = change.place();
         cx.problems.move_to(place);

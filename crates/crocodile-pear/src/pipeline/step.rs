@@ -1,4 +1,4 @@
-//! The contract of a step: a `Spec`, as written, compiles into a `Step`, ready.
+//! The contract of a step: a `Spec`, as written, compiles into a `ReadyStep`, ready.
 
 mod about;
 pub mod answers;
@@ -41,11 +41,11 @@ pub trait Spec: Decode {
     }
 
     /// Checks it against what is known and makes it ready; every problem is noted.
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>>;
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>>;
 }
 
 /// A step, ready: shared by all requests, immutable.
-pub trait Step: Send + Sync + 'static {
+pub trait ReadyStep: Send + Sync + 'static {
     /// Takes the producers of the step before and gives those of this one. Nothing runs before it is asked for.
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow;
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Definitions, Json, Located, Node, OneKey, one_key};
-use crate::pipeline::step::{About, Compile, Spec, Step};
+use crate::pipeline::step::{About, Compile, ReadyStep, Spec};
 
 /// Declares the steps by their names in the configuration.
 macro_rules! steps {
@@ -84,7 +84,7 @@ macro_rules! steps {
             }
 
             /// Makes it ready.
-            pub fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+            pub fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
                 match self {
                     $(Written::$spec(spec) => spec.compile(cx),)*
                     Written::Own(own) => own.compile(cx),

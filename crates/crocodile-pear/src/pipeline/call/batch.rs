@@ -46,10 +46,10 @@ pub(super) struct Batching {
 }
 
 /// A value as text: what it is known by.
-pub(super) type Key = Arc<str>;
+pub(super) type BatchKey = Arc<str>;
 
 /// The outcomes of a call for each of its values.
-pub(super) type Table = HashMap<Key, Fetched>;
+pub(super) type BatchOutcomes = HashMap<BatchKey, Fetched>;
 
 impl Request {
     /// The call for values that are known one by one.
@@ -98,12 +98,12 @@ impl Asking {
     }
 
     /// The key under which the document of a value is kept.
-    pub(super) fn known_as(&self, key: &Key) -> Vec<u8> {
+    pub(super) fn known_as(&self, key: &BatchKey) -> Vec<u8> {
         [self.mark.as_bytes(), key.as_bytes()].concat()
     }
 
     /// The text of a value.
-    pub(super) fn key(&self, value: &Value) -> Result<Key, Error> {
+    pub(super) fn key(&self, value: &Value) -> Result<BatchKey, Error> {
         let refuse = || {
             let detail = format!("a value to ask for is a string, a number or a boolean, not {}", jq::kind(value));
             self.calling.terms.blame.lay(Error::new(Kind::Expression, detail))
@@ -114,10 +114,10 @@ impl Asking {
     /// Asks for all of them: in one call, if its URL allows.
     pub(super) fn together(
         self: Arc<Self>,
-        values: Vec<(Key, Value)>,
+        values: Vec<(BatchKey, Value)>,
         names: Names,
         scope: Arc<Scope>,
-    ) -> BoxFuture<'static, Table> {
+    ) -> BoxFuture<'static, BatchOutcomes> {
         Box::pin(async move {
             let weight = scope.weight(&self.calling.terms.uses, &names);
             let (asking, asked, known, request) = (self.clone(), values.clone(), names.clone(), scope.clone());
@@ -129,12 +129,17 @@ impl Asking {
                 Ok(call) => self.fetch(call, &names, &scope).await,
                 Err(error) => Err(error),
             };
-            let document = |key: &Key| found.as_ref().map(|found| self.document(found, key)).map_err(Clone::clone);
+            let document = |key: &BatchKey| found.as_ref().map(|found| self.document(found, key)).map_err(Clone::clone);
             values.iter().map(|(key, _)| (key.clone(), document(key))).collect()
         })
     }
 
-    async fn halves(self: Arc<Self>, mut values: Vec<(Key, Value)>, names: Names, scope: Arc<Scope>) -> Table {
+    async fn halves(
+        self: Arc<Self>,
+        mut values: Vec<(BatchKey, Value)>,
+        names: Names,
+        scope: Arc<Scope>,
+    ) -> BatchOutcomes {
         let rest = values.split_off(values.len() / 2);
         let rest = self.clone().together(rest, names.clone(), scope.clone());
         let (mut table, rest) = join(self.together(values, names, scope), rest).await;
@@ -142,7 +147,7 @@ impl Asking {
         table
     }
 
-    fn prepare(&self, values: &[(Key, Value)], names: &Names, scope: &Scope) -> Result<Directed, Error> {
+    fn prepare(&self, values: &[(BatchKey, Value)], names: &Names, scope: &Scope) -> Result<Directed, Error> {
         let list = || jq::list(values.iter().map(|(_, value)| value.clone()).collect());
         let item = match (&self.batching, values) {
             (None, [(_, value)]) => value.clone(),
@@ -184,13 +189,13 @@ impl Asking {
             let size = body.len();
             // The content type of an answer to HEAD is that of a body that it does not have.
             if bodiless && size == 0 {
-                return Ok((0, Items::Whole(jq::null().into())));
+                return Ok((0, BatchItems::Whole(jq::null().into())));
             }
             let answer = Answer { body: Body::Bytes(body), ..answer };
             let text = format::Text::of(&answer);
             let data = format::data(answer, self.calling.terms.max_body).await?;
             if !used {
-                return Ok((size, Items::Whole(data)));
+                return Ok((size, BatchItems::Whole(data)));
             }
             let (asking, names, scope) = (self.clone(), names.clone(), scope.clone());
             let sorted = offload::run(size, move || asking.sort(data.clone(), &names, &scope)).await;
@@ -200,14 +205,14 @@ impl Asking {
             Ok(read) => read,
             Err(error) if used => return Err(self.name(error)),
             // What cannot be used need not be readable.
-            Err(_) => (0, Items::Whole(jq::null().into())),
+            Err(_) => (0, BatchItems::Whole(jq::null().into())),
         };
         Ok(FoundItems { status, items, headers, base, size })
     }
 
     /// The items by their keys.
-    fn sort(&self, answer: Data, names: &Names, scope: &Scope) -> Result<Items, Error> {
-        let Some(batching) = &self.batching else { return Ok(Items::Whole(answer)) };
+    fn sort(&self, answer: Data, names: &Names, scope: &Scope) -> Result<BatchItems, Error> {
+        let Some(batching) = &self.batching else { return Ok(BatchItems::Whole(answer)) };
         let mut sorted: HashMap<String, Vec<Data>> = HashMap::new();
         for item in evaluate(&batching.items, answer.into_value(), names, scope, Blame::Upstream)? {
             for key in evaluate(&batching.key, item.clone(), names, scope, Blame::Upstream)? {
@@ -216,15 +221,15 @@ impl Asking {
                 }
             }
         }
-        Ok(Items::Sorted(sorted))
+        Ok(BatchItems::Sorted(sorted))
     }
 
     /// The document of a value; null if there is none.
-    fn document(&self, found: &FoundItems, key: &Key) -> Arc<Document> {
+    fn document(&self, found: &FoundItems, key: &BatchKey) -> Arc<Document> {
         let many = self.batching.as_ref().is_some_and(|batching| batching.many);
         let (data, size) = match &found.items {
-            Items::Whole(data) => (data.clone(), found.size),
-            Items::Sorted(sorted) => {
+            BatchItems::Whole(data) => (data.clone(), found.size),
+            BatchItems::Sorted(sorted) => {
                 let own = sorted.get(&**key).map(Vec::as_slice).unwrap_or_default();
                 let one = || own.first().cloned().unwrap_or_else(|| jq::null().into());
                 (if many { Data::list(own.to_vec()) } else { one() }, found.size / sorted.len().max(1))
@@ -242,13 +247,13 @@ impl Asking {
 /// The answer to a call for several values.
 struct FoundItems {
     status: StatusCode,
-    items: Items,
+    items: BatchItems,
     headers: Fields,
     base: Base,
     size: usize,
 }
 
-enum Items {
+enum BatchItems {
     /// The whole answer, which each value has.
     Whole(Data),
     Sorted(HashMap<String, Vec<Data>>),

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use futures_util::stream::Stream;
 
-use super::batch::{Asking, Key, Table};
+use super::batch::{Asking, BatchKey, BatchOutcomes};
 use super::upstream_call::Calling;
 use crate::error::{Error, Kind};
 use crate::jq::{Data, Value};
@@ -43,12 +43,12 @@ struct CollectorState {
 struct OpenBatch {
     seats: Arc<Mutex<Seats>>,
     /// Held by the values that wait for it: when all have left, it is cancelled.
-    table: WeakShared<BoxFuture<'static, Arc<Table>>>,
+    table: WeakShared<BoxFuture<'static, Arc<BatchOutcomes>>>,
 }
 
 #[derive(Default)]
 struct Seats {
-    values: Vec<(Key, Value)>,
+    values: Vec<(BatchKey, Value)>,
     names: Names,
     full: bool,
     /// How many there were when the round began.
@@ -63,7 +63,7 @@ struct Round {
     waker: Waker,
 }
 
-type Batch = Shared<BoxFuture<'static, Arc<Table>>>;
+type SharedBatch = Shared<BoxFuture<'static, Arc<BatchOutcomes>>>;
 
 impl Collector {
     pub(crate) fn new(asking: Arc<Asking>, scope: &Arc<Scope>) -> Arc<Self> {
@@ -85,8 +85,8 @@ impl Collector {
     }
 
     /// The producers of a flow, each expected from when it is known.
-    pub(crate) fn watch(self: &Arc<Self>, flow: Flow) -> Watched {
-        Watched { flow, collector: self.clone() }
+    pub(crate) fn watch(self: &Arc<Self>, flow: Flow) -> WatchedFlow {
+        WatchedFlow { flow, collector: self.clone() }
     }
 
     /// The document of a value: already known, or requested together with others.
@@ -105,7 +105,7 @@ impl Collector {
     }
 
     /// Takes a seat in the batch that takes values, or in a new one.
-    fn join(self: &Arc<Self>, key: Key, value: Value, names: Names) -> Batch {
+    fn join(self: &Arc<Self>, key: BatchKey, value: Value, names: Names) -> SharedBatch {
         let mut state = self.state();
         let open = state.open.take().and_then(|open| Some((open.table.upgrade()?, open.seats)));
         let (table, seats) = open.unwrap_or_else(|| {
@@ -123,9 +123,9 @@ impl Collector {
         table
     }
 
-    async fn run(self: Arc<Self>, seats: Arc<Mutex<Seats>>) -> Arc<Table> {
+    async fn run(self: Arc<Self>, seats: Arc<Mutex<Seats>>) -> Arc<BatchOutcomes> {
         poll_fn(|cx| self.poll_leave(&seats, cx)).await;
-        let _running = Running(self.clone());
+        let _running = RunningBatch(self.clone());
         let (values, names) = {
             let mut seats = lock(&seats);
             (std::mem::take(&mut seats.values), seats.names.clone())
@@ -223,9 +223,9 @@ impl Drop for Coming {
 }
 
 /// A batch in flight.
-struct Running(Arc<Collector>);
+struct RunningBatch(Arc<Collector>);
 
-impl Drop for Running {
+impl Drop for RunningBatch {
     fn drop(&mut self) {
         self.0.change(|state| {
             state.running -= 1;
@@ -235,12 +235,12 @@ impl Drop for Running {
 }
 
 /// A flow whose producers may bring values.
-pub(crate) struct Watched {
+pub(crate) struct WatchedFlow {
     flow: Flow,
     collector: Arc<Collector>,
 }
 
-impl Stream for Watched {
+impl Stream for WatchedFlow {
     type Item = (Producer, Coming);
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

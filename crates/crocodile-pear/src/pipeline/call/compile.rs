@@ -7,14 +7,14 @@ use http::Method;
 use http::header::HeaderName;
 
 use super::detach::Detach;
-use super::terms::{Terms, Written};
-use super::upstream_call::{Calling, Sent, Verb};
+use super::terms::{CompiledTerms, Terms};
+use super::upstream_call::{CallBody, Calling, Verb};
 use super::written::{CLIENT, ReadAs, Request, is_written};
 use crate::config::spec::{Entries, Located, Timeout};
 use crate::format;
 use crate::jq::Filter;
 use crate::pipeline::step::rewrite::Rewrite;
-use crate::pipeline::step::status::Rules;
+use crate::pipeline::step::status::StatusRules;
 use crate::pipeline::step::{CallMethod, Compile, Shape, StreamSpec};
 use crate::template::{Template, TemplateKind, hidden};
 use crate::upstream::{NEVER_FOUND, RewriteSpec, TRACED, TimeoutSpec, Timeouts, Upstream, is_new};
@@ -58,7 +58,7 @@ impl Request {
             && cx.ahead.follows
             && self.detach.is_none()
             && upstream.as_ref().is_some_and(|upstream| upstream.rewrite() == RewriteSpec::On);
-        let on_status = self.on_status.map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let on_status = self.on_status.map_or(Some(StatusRules::default()), |rules| rules.compile(cx));
         let is_read = cx.ahead.reads || each || cx.flow.shape != Shape::One || self.otherwise.is_some();
         let (upstream, target, method, headers, body) = (upstream?, target?, method?, headers?, body?);
         detached?;
@@ -81,11 +81,16 @@ impl Request {
         let evaluates = !filters.is_empty() || when.is_some();
         let reads_item = filters.iter().copied().chain(&when).any(Filter::reads_item);
         let follows_one = step == "request" && !each && !own && cx.flow.shape == Shape::One;
-        if follows_one && !reads_item && matches!(body, Sent::Nothing) && self.method.is_none() && self.detach.is_none()
+        if follows_one
+            && !reads_item
+            && matches!(body, CallBody::Nothing)
+            && self.method.is_none()
+            && self.detach.is_none()
         {
             cx.found.taken_parts.unrelated = Some(self.to.span);
         }
-        let written = Written { step, when, otherwise, max_body: self.max_body.value.bytes(), hidden: hidden(&path) };
+        let written =
+            CompiledTerms { step, when, otherwise, max_body: self.max_body.value.bytes(), hidden: hidden(&path) };
         let terms = Terms::new(written, filters, cx);
         let streams = cx.known.route.stream == StreamSpec::On && cx.flow.first;
         let timeouts = timeouts(self.timeout.as_ref(), upstream.timeouts(), streams).map(Arc::new);
@@ -236,26 +241,26 @@ pub(crate) fn headers(
     headers
 }
 
-fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<Sent> {
+fn body(spec: &Request, own: bool, cx: &mut Compile<'_>) -> Option<CallBody> {
     if spec.sends_clients() {
-        return Some(if own { Sent::Clients } else { Sent::Copy });
+        return Some(if own { CallBody::Clients } else { CallBody::Copy });
     }
     if let Some(expression) = &spec.body {
         if spec.sends_body_alone() {
-            return cx.filter_without_value(expression).map(|filter| Sent::Body(Box::new(filter)));
+            return cx.filter_without_value(expression).map(|filter| CallBody::Body(Box::new(filter)));
         }
-        return cx.filter(expression).map(|filter| Sent::Made(Box::new(filter)));
+        return cx.filter(expression).map(|filter| CallBody::Made(Box::new(filter)));
     }
     let method = spec.method.as_ref().map(Located::as_str);
     if own && (method.is_none() || method == cx.known.route.method.map(Method::as_str)) {
-        return Some(Sent::Clients);
+        return Some(CallBody::Clients);
     }
-    Some(Sent::Nothing)
+    Some(CallBody::Nothing)
 }
 
-fn body_filter(body: &Sent) -> Option<&Filter> {
+fn body_filter(body: &CallBody) -> Option<&Filter> {
     match body {
-        Sent::Made(filter) | Sent::Body(filter) => Some(filter),
-        Sent::Nothing | Sent::Clients | Sent::Copy => None,
+        CallBody::Made(filter) | CallBody::Body(filter) => Some(filter),
+        CallBody::Nothing | CallBody::Clients | CallBody::Copy => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::statement::{ReadyStatement, Statement};
-use super::terms::{Terms, Written};
+use super::terms::{CompiledTerms, Terms};
 use super::written::is_body;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Expression, Literal, Located, Size, Timeout, only};
@@ -106,7 +106,8 @@ impl Sql {
         let mut statements: Vec<Statement> = statements?.iter().zip(filters).map(compiled).collect();
         let last = statements.pop()?;
         let otherwise = otherwise.map(Data::Json);
-        let written = Written { step, when, otherwise, max_body: self.max_body.bytes(), hidden: Hidden::default() };
+        let written =
+            CompiledTerms { step, when, otherwise, max_body: self.max_body.bytes(), hidden: Hidden::default() };
         let expressions = statements.iter().chain([&last]).flat_map(|statement| &statement.filters).collect();
         let terms = Terms::new(written, expressions, cx);
         let name = self.name.map(|name| name.value);

@@ -31,7 +31,7 @@ pub(super) struct Statement {
     pub(super) wanted: Wanted,
 }
 
-struct Values {
+struct StatementValues {
     before: Vec<Vec<Data>>,
     last: Vec<Data>,
 }
@@ -92,7 +92,7 @@ impl ReadyStatement {
         before.chain([self.last.query.shown().to_owned()]).collect()
     }
 
-    async fn run(&self, values: Values, scope: &Scope) -> Result<Answer, Error> {
+    async fn run(&self, values: StatementValues, scope: &Scope) -> Result<Answer, Error> {
         let before = self.before.iter().zip(values.before).map(|(statement, values)| Before {
             query: statement.query.clone(),
             values,
@@ -128,13 +128,13 @@ impl ReadyStatement {
     }
 
     /// The values; `None` if `when` is false.
-    fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Values>> {
+    fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<StatementValues>> {
         let weight = self.terms.weigh(&item, names, scope);
         let (statement, names, scope) = (self.clone(), names.clone(), scope.clone());
         offload::run(weight, move || statement.evaluate(&item, &names, &scope))
     }
 
-    fn evaluate(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Values>, Error> {
+    fn evaluate(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<StatementValues>, Error> {
         if !self.terms.wanted(item, names, scope)? {
             return Ok(None);
         }
@@ -156,7 +156,7 @@ impl ReadyStatement {
             statement.filters.iter().zip(&statement.bodies).enumerate().map(one).collect::<Result<_, _>>()
         };
         let before = self.before.iter().map(values).collect::<Result<_, _>>()?;
-        Ok(Some(Values { before, last: values(&self.last)? }))
+        Ok(Some(StatementValues { before, last: values(&self.last)? }))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Terms {
 }
 
 /// The written terms, compiled.
-pub(super) struct Written {
+pub(super) struct CompiledTerms {
     pub(super) step: Cow<'static, str>,
     pub(super) when: Option<Filter>,
     pub(super) otherwise: Option<Data>,
@@ -39,8 +39,8 @@ pub(super) struct Written {
 
 impl Terms {
     /// The terms of a call with these expressions, besides its condition.
-    pub(super) fn new(written: Written, expressions: Vec<&Filter>, cx: &mut Compile<'_>) -> Self {
-        let Written { step, when, otherwise, max_body, hidden } = written;
+    pub(super) fn new(written: CompiledTerms, expressions: Vec<&Filter>, cx: &mut Compile<'_>) -> Self {
+        let CompiledTerms { step, when, otherwise, max_body, hidden } = written;
         let mut filters = expressions;
         filters.extend(&when);
         let from_upstream = filters.iter().any(|filter| Blame::of(filter, cx.flow.first) == Blame::Upstream);

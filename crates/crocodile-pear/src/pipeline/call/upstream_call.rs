@@ -21,8 +21,8 @@ use crate::message::names::{Base, Named, Names};
 use crate::message::side_channel::Passage;
 use crate::offload::{self, Work};
 use crate::pipeline::flow::Outcome;
-use crate::pipeline::step::answers::Asked;
-use crate::pipeline::step::status::Rules;
+use crate::pipeline::step::answers::AnswersUsed;
+use crate::pipeline::step::status::StatusRules;
 use crate::pipeline::step::view::View;
 use crate::pipeline::step::{ask_plain, ask_whole};
 use crate::request::context::Scope;
@@ -59,15 +59,15 @@ pub(crate) struct Calling {
     pub(super) prefixed: Option<Rewrite>,
     /// Whether its answers are parts of others, and do not show clients where the upstream is.
     pub(super) inner: bool,
-    pub(super) body: Sent,
+    pub(super) body: CallBody,
     pub(super) timeouts: Option<Arc<Timeouts>>,
-    pub(crate) on_status: Rules,
+    pub(crate) on_status: StatusRules,
     /// Whether it has expressions.
     pub(super) evaluates: bool,
     /// Whether its answers carry their URL, for links in them.
     pub(super) notes_base: bool,
     /// Whether expressions use the status and the fields of its answers.
-    pub(crate) asked: Asked,
+    pub(crate) asked: AnswersUsed,
     /// Whether a step reads its answers.
     pub(super) is_read: bool,
     /// How it goes on without the client, if it does.
@@ -75,7 +75,7 @@ pub(crate) struct Calling {
 }
 
 /// A call, or why it cannot be made.
-pub(super) type Prepared = Result<Directed, Error>;
+pub(super) type PreparedCall = Result<Directed, Error>;
 
 pin_project! {
     /// A call that has been begun. A future of its own: taken apart in another one, the call would have its room twice.
@@ -128,7 +128,7 @@ pub(super) enum Verb {
 }
 
 /// The body of a call.
-pub(super) enum Sent {
+pub(super) enum CallBody {
     Nothing,
     /// The client's own body, streamed.
     Clients,
@@ -198,7 +198,7 @@ impl Calling {
     /// Starts the call, if there is one.
     pub(super) fn begin(
         &self,
-        prepared: Result<Option<Prepared>, Error>,
+        prepared: Result<Option<PreparedCall>, Error>,
         mut names: Names,
     ) -> StartedCall<impl Future<Output = Result<Answer, Error>> + Send + use<>> {
         match prepared {
@@ -238,7 +238,12 @@ impl Calling {
     }
 
     /// The call, or why it fails; `None` if `when` is false.
-    pub(super) fn prepared(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<Prepared>> {
+    pub(super) fn prepared(
+        self: &Arc<Self>,
+        item: Data,
+        names: &Names,
+        scope: &Arc<Scope>,
+    ) -> Work<Option<PreparedCall>> {
         if !self.evaluates {
             return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null().into(), names, scope)))));
         }
@@ -251,12 +256,17 @@ impl Calling {
         offload::run_or(weight, here, lent)
     }
 
-    pub(super) fn prepare_wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Prepared>, Error> {
+    pub(super) fn prepare_wanted(
+        &self,
+        item: &Data,
+        names: &Names,
+        scope: &Scope,
+    ) -> Result<Option<PreparedCall>, Error> {
         let wanted = self.terms.wanted(item, names, scope)?;
         Ok(wanted.then(|| self.prepare_one(item, names, scope)))
     }
 
-    pub(super) fn prepare_one(&self, item: &Data, names: &Names, scope: &Scope) -> Prepared {
+    pub(super) fn prepare_one(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
         let call = self.prepare(item, names, scope);
         call.map_err(|error| self.terms.blame.lay(error).of_upstream(self.upstream.name()))
     }
@@ -301,7 +311,7 @@ impl Calling {
         }
     }
 
-    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> Prepared {
+    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
         let view = View { item, names, scope, blame: self.terms.blame };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
@@ -312,7 +322,8 @@ impl Calling {
             Verb::Clients => scope.call_method().clone(),
             Verb::Fixed(method) => method.clone(),
         };
-        let likeness = if matches!(self.body, Sent::Clients | Sent::Copy) { Likeness::Same } else { Likeness::Other };
+        let likeness =
+            if matches!(self.body, CallBody::Clients | CallBody::Copy) { Likeness::Same } else { Likeness::Other };
         let upstream = self.upstream.chosen(scope)?;
         let mut fields = upstream.fields(scope, likeness)?;
         if self.is_read {
@@ -382,9 +393,9 @@ impl Calling {
 
     pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {
         match &self.body {
-            Sent::Nothing => Ok(None),
-            Sent::Body(_) if let Some(bytes) = view.scope.unread_body() => as_it_came(bytes, view.scope, fields),
-            Sent::Made(filter) | Sent::Body(filter) => {
+            CallBody::Nothing => Ok(None),
+            CallBody::Body(_) if let Some(bytes) = view.scope.unread_body() => as_it_came(bytes, view.scope, fields),
+            CallBody::Made(filter) | CallBody::Body(filter) => {
                 let value = view.evaluate(filter)?.into_value();
                 let Some(written) = fields.get(CONTENT_TYPE) else {
                     fields.write(&CONTENT_TYPE, Some(HeaderValue::from_static("application/json")));
@@ -396,9 +407,9 @@ impl Calling {
                 }
                 Ok(Some(Body::Bytes(made.bytes)))
             }
-            Sent::Clients | Sent::Copy => {
+            CallBody::Clients | CallBody::Copy => {
                 let body = match self.body {
-                    Sent::Copy => view.scope.copy_body(),
+                    CallBody::Copy => view.scope.copy_body(),
                     _ => view.scope.take_body(),
                 };
                 let Some(body) = body else { return Ok(None) };

@@ -21,17 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The items of one step, in the order in which they began.
 #[derive(Clone, Default)]
-pub struct Gate(Arc<Room>);
+pub struct Gate(Arc<GateState>);
 
 #[derive(Default)]
-struct Room {
+struct GateState {
     /// The bytes of their bodies.
     held: AtomicU64,
-    line: Mutex<Line>,
+    line: Mutex<GateOrder>,
 }
 
 #[derive(Default)]
-struct Line {
+struct GateOrder {
     next: u64,
     /// The oldest item that has not ended.
     oldest: u64,
@@ -51,8 +51,8 @@ impl Gate {
     }
 }
 
-impl Room {
-    fn line(&self) -> MutexGuard<'_, Line> {
+impl GateState {
+    fn line(&self) -> MutexGuard<'_, GateOrder> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,7 +104,7 @@ impl Room {
 /// An item that waits where many bodies are held and it is not the oldest.
 pub struct Gated<F> {
     item: F,
-    room: Arc<Room>,
+    room: Arc<GateState>,
     number: u64,
     /// The bytes of bodies that it has read.
     held: u64,
@@ -113,7 +113,7 @@ pub struct Gated<F> {
 
 /// The bodies of an item that has ended, until its output has been used.
 #[derive(Default)]
-pub struct HeldBodies(Option<(Arc<Room>, u64)>);
+pub struct HeldBodies(Option<(Arc<GateState>, u64)>);
 
 impl Drop for HeldBodies {
     fn drop(&mut self) {

@@ -15,20 +15,20 @@ pub struct Interleave<S: Stream, T> {
 /// The lists that are being read.
 enum OpenLists<T> {
     /// At most this many lists at once; an item comes from any list that has one.
-    Arrival(SideBySide<T>, usize),
+    Arrival(ListSet<T>, usize),
     /// The lists one after the other. While one list is read, the next one is started.
     Request(Option<BoxStream<'static, T>>, Option<BoxStream<'static, T>>),
 }
 
 /// Usually there is one list, which needs no queue.
-struct SideBySide<T> {
+struct ListSet<T> {
     only: Option<BoxStream<'static, T>>,
     more: SelectAll<BoxStream<'static, T>>,
 }
 
-impl<T> SideBySide<T> {
+impl<T> ListSet<T> {
     fn new() -> Self {
-        SideBySide { only: None, more: SelectAll::new() }
+        ListSet { only: None, more: SelectAll::new() }
     }
 
     fn len(&self) -> usize {
@@ -60,7 +60,7 @@ where
     S: Stream<Item = BoxStream<'static, T>>,
 {
     let open = match order {
-        Order::Arrival => OpenLists::Arrival(SideBySide::new(), at_once.max(1)),
+        Order::Arrival => OpenLists::Arrival(ListSet::new(), at_once.max(1)),
         Order::Request => OpenLists::Request(None, None),
     };
     Interleave { lists: lists.fuse(), open }
@@ -81,12 +81,7 @@ where
     }
 }
 
-fn by_arrival<S, T>(
-    lists: &mut Fuse<S>,
-    open: &mut SideBySide<T>,
-    at_once: usize,
-    cx: &mut Context<'_>,
-) -> Poll<Option<T>>
+fn by_arrival<S, T>(lists: &mut Fuse<S>, open: &mut ListSet<T>, at_once: usize, cx: &mut Context<'_>) -> Poll<Option<T>>
 where
     S: Stream<Item = BoxStream<'static, T>> + Unpin,
 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Expression, Located, Size, only};
 use crate::pipeline::step::reshape::Reshape;
-use crate::pipeline::step::{Compile, MAX_BODY, Shape, Step};
+use crate::pipeline::step::{Compile, MAX_BODY, ReadyStep, Shape};
 use crate::spec;
 
 spec! {
@@ -30,7 +30,7 @@ impl AnswerChange {
     }
 
     /// Makes it ready: `.` is the one answer of the pipeline, whose names are not known.
-    pub(super) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    pub(super) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         (cx.flow.first, cx.flow.item) = (false, true);
         let names = std::mem::take(&mut cx.flow.names);
         let filter = cx.filter(&self.jq);

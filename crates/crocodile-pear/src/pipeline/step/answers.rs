@@ -21,9 +21,9 @@ pub const ANSWERS: &str = "answers";
 
 /// Whether an expression of the pipeline asks for either. Known when all steps are compiled; until then steps hold it.
 #[derive(Clone, Default)]
-pub struct Asked(Arc<AtomicBool>);
+pub struct AnswersUsed(Arc<AtomicBool>);
 
-impl Asked {
+impl AnswersUsed {
     /// An expression does.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);

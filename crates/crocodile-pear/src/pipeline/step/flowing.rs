@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-use super::answers::Asked;
+use super::answers::AnswersUsed;
 use super::rewrite::Rewrite;
 use crate::cache::Dependence;
 use crate::config::problem::Span;
@@ -173,7 +173,7 @@ pub struct Findings {
     /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
     pub taken: Vec<Option<String>>,
     /// Whether an expression asks what calls answered.
-    pub asked: Asked,
+    pub asked: AnswersUsed,
     /// The named results that only `$name` brings into the answer, each with its place.
     pub results: Vec<(String, Span)>,
     /// Whether the operator has removed the limit of a step.

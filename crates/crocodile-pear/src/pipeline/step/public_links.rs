@@ -153,7 +153,7 @@ pub struct PublicLinks {
 }
 
 /// The known facts about an endpoint when its pipeline is compiled.
-pub(crate) struct Found<'a> {
+pub(crate) struct EndpointFacts<'a> {
     pub(crate) table: Option<&'a Arc<PublicTable>>,
     /// The setting at the endpoint: `None` if there is none, and `Some(None)` if links stay as they are.
     pub(crate) written: Option<Option<&'a PublicSpec>>,
@@ -164,7 +164,7 @@ pub(crate) struct Found<'a> {
 
 impl PublicLinks {
     /// `None` where links stay as they are.
-    pub(crate) fn new(found: Found<'_>) -> Option<Arc<Self>> {
+    pub(crate) fn new(found: EndpointFacts<'_>) -> Option<Arc<Self>> {
         let written = match found.written {
             Some(None) => return None,
             Some(Some(written)) => Some(written),
@@ -269,14 +269,14 @@ impl PublicLinks {
         Ok(answer)
     }
 
-    fn reading(self: &Arc<Self>, form: BodyForm, scope: &Arc<Scope>) -> Reading {
+    fn reading(self: &Arc<Self>, form: BodyForm, scope: &Arc<Scope>) -> BodyLinks {
         let (names, removes) = (self.names.clone(), self.unserved == UnservedSpec::Remove);
         let links = match form {
-            BodyForm::Json => Links::Json(JsonLinks::new(names, removes)),
-            BodyForm::Events => Links::Events(EventLinks::new(names, removes)),
-            BodyForm::Xml => Links::Xml(XmlLinks::new(names)),
+            BodyForm::Json => LinkReader::Json(JsonLinks::new(names, removes)),
+            BodyForm::Events => LinkReader::Events(EventLinks::new(names, removes)),
+            BodyForm::Xml => LinkReader::Xml(XmlLinks::new(names)),
         };
-        Reading { links, map: Mapper::new(self.clone(), scope.clone()) }
+        BodyLinks { links, map: Mapper::new(self.clone(), scope.clone()) }
     }
 }
 
@@ -341,31 +341,31 @@ impl http_body::Body for Untold {
 }
 
 /// Reads the links of one body.
-struct Reading {
-    links: Links,
+struct BodyLinks {
+    links: LinkReader,
     map: Mapper,
 }
 
-enum Links {
+enum LinkReader {
     Json(JsonLinks),
     Events(EventLinks),
     Xml(XmlLinks),
 }
 
-impl Reading {
+impl BodyLinks {
     fn feed(&mut self, came: &[u8], out: &mut Vec<u8>) {
         match &mut self.links {
-            Links::Json(links) => links.feed(came, &mut self.map, out),
-            Links::Events(links) => links.feed(came, &mut self.map, out),
-            Links::Xml(links) => links.feed(came, &mut self.map, out),
+            LinkReader::Json(links) => links.feed(came, &mut self.map, out),
+            LinkReader::Events(links) => links.feed(came, &mut self.map, out),
+            LinkReader::Xml(links) => links.feed(came, &mut self.map, out),
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         match &mut self.links {
-            Links::Json(links) => links.reset(out),
-            Links::Events(links) => links.finish(out),
-            Links::Xml(links) => links.finish(out),
+            LinkReader::Json(links) => links.reset(out),
+            LinkReader::Events(links) => links.finish(out),
+            LinkReader::Xml(links) => links.finish(out),
         }
     }
 
@@ -384,7 +384,7 @@ struct Mapped {
     /// The bytes that have come and are not mapped yet.
     waiting: Bytes,
     trailers: Option<HeaderMap>,
-    reading: Reading,
+    reading: BodyLinks,
 }
 
 impl http_body::Body for Mapped {

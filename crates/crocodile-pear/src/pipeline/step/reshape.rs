@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::Step;
+use super::ReadyStep;
 use super::evaluate::{Blame, apply, weigh};
 use crate::error::{Error, Kind};
 use crate::format;
@@ -34,7 +34,7 @@ impl Reshape {
     }
 }
 
-impl Step for Reshape {
+impl ReadyStep for Reshape {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self, scope.clone());
         flow.map(move |producer| {

@@ -197,8 +197,8 @@ impl Rewrite {
     }
 
     /// Matches a path of the upstream against the call's path.
-    fn take<'p>(&self, path: &'p str) -> Option<Taken<'_, 'p>> {
-        let mut taken = Taken { params: Vec::new(), rest: None, after: path };
+    fn take<'p>(&self, path: &'p str) -> Option<SplitPath<'_, 'p>> {
+        let mut taken = SplitPath { params: Vec::new(), rest: None, after: path };
         for (at, piece) in self.from.iter().enumerate() {
             let left = taken.after;
             // The next piece ends a value.
@@ -233,7 +233,7 @@ impl Rewrite {
 }
 
 /// A path of the upstream, taken apart.
-struct Taken<'r, 'p> {
+struct SplitPath<'r, 'p> {
     params: Vec<(&'r Arc<str>, &'p str)>,
     rest: Option<(RestForm, &'p str)>,
     /// The part below the call's own path.

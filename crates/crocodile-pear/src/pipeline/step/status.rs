@@ -27,11 +27,11 @@ const FIELDS: [HeaderName; 2] = [RETRY_AFTER, WWW_AUTHENTICATE];
 
 /// The treatment of an answer, by its status.
 #[derive(Clone, Debug)]
-pub struct OnStatus(Vec<(Which, StatusForm)>);
+pub struct OnStatus(Vec<(StatusPattern, StatusForm)>);
 
 /// The statuses that a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+enum StatusPattern {
     One(u16),
     /// All that begin with this digit.
     Class(u16),
@@ -65,7 +65,7 @@ impl Decode for OnStatus {
     }
 }
 
-fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(Which, StatusForm)> {
+fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(StatusPattern, StatusForm)> {
     let Some(which) = which(key.as_str()) else {
         let remedy = "write a status from 200 to 599, or a class of them: `4xx`";
         return problems.error(key.span, format!("`{key}` is not the status of an answer"), remedy);
@@ -78,44 +78,44 @@ fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(
     Some((which, written))
 }
 
-fn which(text: &str) -> Option<Which> {
+fn which(text: &str) -> Option<StatusPattern> {
     let class = text.strip_suffix("xx").or_else(|| text.strip_suffix("XX"));
     let digits = class.unwrap_or(text);
     let number: u16 = digits.parse().ok().filter(|_| text.len() == 3 && !digits.starts_with('+'))?;
     match class {
-        Some(_) => (2..=5).contains(&number).then_some(Which::Class(number)),
-        None => (200..=599).contains(&number).then_some(Which::One(number)),
+        Some(_) => (2..=5).contains(&number).then_some(StatusPattern::Class(number)),
+        None => (200..=599).contains(&number).then_some(StatusPattern::One(number)),
     }
 }
 
 /// The same, ready. Few rules, so a list: those for one status first.
 #[derive(Default)]
-pub struct Rules(Vec<(Which, Verdict)>);
+pub struct StatusRules(Vec<(StatusPattern, StatusDecision)>);
 
 /// The decision of a rule.
-enum Verdict {
+enum StatusDecision {
     Fail,
     Pass,
     Instead(Data),
 }
 
 impl OnStatus {
-    pub fn compile(self, cx: &mut Compile<'_>) -> Option<Rules> {
+    pub fn compile(self, cx: &mut Compile<'_>) -> Option<StatusRules> {
         let ready = self.0.into_iter().map(|(which, written)| {
             let verdict = match written {
-                StatusForm::Fail => Verdict::Fail,
-                StatusForm::Pass => Verdict::Pass,
-                StatusForm::Instead(value) => Verdict::Instead(Data::Json(cx.literal(Some(&value))??)),
+                StatusForm::Fail => StatusDecision::Fail,
+                StatusForm::Pass => StatusDecision::Pass,
+                StatusForm::Instead(value) => StatusDecision::Instead(Data::Json(cx.literal(Some(&value))??)),
             };
             Some((which, verdict))
         });
         let mut rules = ready.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
-        rules.sort_by_key(|(which, _)| matches!(which, Which::Class(_)));
-        Some(Rules(rules))
+        rules.sort_by_key(|(which, _)| matches!(which, StatusPattern::Class(_)));
+        Some(StatusRules(rules))
     }
 }
 
-impl Rules {
+impl StatusRules {
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -125,9 +125,9 @@ impl Rules {
     pub async fn judge(&self, mut answer: Answer) -> ControlFlow<Result<Answer, Error>, Answer> {
         match self.find(answer.status) {
             None => {}
-            Some(Verdict::Pass) => answer.accepted = true,
-            Some(Verdict::Instead(value)) => return ControlFlow::Break(Ok(Answer::of_value(value.clone()))),
-            Some(Verdict::Fail) => return ControlFlow::Break(Err(refuse(answer).await)),
+            Some(StatusDecision::Pass) => answer.accepted = true,
+            Some(StatusDecision::Instead(value)) => return ControlFlow::Break(Ok(Answer::of_value(value.clone()))),
+            Some(StatusDecision::Fail) => return ControlFlow::Break(Err(refuse(answer).await)),
         }
         ControlFlow::Continue(answer)
     }
@@ -138,9 +138,9 @@ impl Rules {
         let refuse = || failure(document.status, &document.headers, &document.data);
         match self.find(document.status) {
             None if !document.status.is_success() => ControlFlow::Continue(Err(refuse())),
-            None | Some(Verdict::Pass) => ControlFlow::Continue(Ok(document.data.clone())),
-            Some(Verdict::Instead(value)) => ControlFlow::Break(Ok(value.clone())),
-            Some(Verdict::Fail) => ControlFlow::Break(Err(refuse())),
+            None | Some(StatusDecision::Pass) => ControlFlow::Continue(Ok(document.data.clone())),
+            Some(StatusDecision::Instead(value)) => ControlFlow::Break(Ok(value.clone())),
+            Some(StatusDecision::Fail) => ControlFlow::Break(Err(refuse())),
         }
     }
 
@@ -152,14 +152,14 @@ impl Rules {
     pub fn uses(&self, status: StatusCode) -> bool {
         match self.find(status) {
             None => status.is_success(),
-            Some(verdict) => matches!(verdict, Verdict::Pass),
+            Some(verdict) => matches!(verdict, StatusDecision::Pass),
         }
     }
 
-    fn find(&self, status: StatusCode) -> Option<&Verdict> {
-        let fits = |which: &Which| match which {
-            Which::One(number) => status.as_u16() == *number,
-            Which::Class(digit) => status.as_u16() / 100 == *digit,
+    fn find(&self, status: StatusCode) -> Option<&StatusDecision> {
+        let fits = |which: &StatusPattern| match which {
+            StatusPattern::One(number) => status.as_u16() == *number,
+            StatusPattern::Class(digit) => status.as_u16() / 100 == *digit,
         };
         self.0.iter().find(|(which, _)| fits(which)).map(|(_, verdict)| verdict)
     }
@@ -267,7 +267,7 @@ mod tests {
     fn a_rule_is_for_a_status_or_a_class() {
         assert_eq!(
             (which("404"), which("4xx"), which("5XX")),
-            (Some(Which::One(404)), Some(Which::Class(4)), Some(Which::Class(5)))
+            (Some(StatusPattern::One(404)), Some(StatusPattern::Class(4)), Some(StatusPattern::Class(5)))
         );
         for wrong in ["", "xx", "40x", "199", "600", "1xx", "6xx", "+xx", "default", "+40", "0404"] {
             assert_eq!(which(wrong), None, "{wrong}");

@@ -23,7 +23,7 @@ use crate::message::body::Body;
 use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Gate, Gated, HeldBodies, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::{failure, refuse};
-use crate::pipeline::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
+use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Shape, Spec};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -120,7 +120,7 @@ impl Spec for Concatenate {
         About { needs_items: true, joins: true, gives_events, order, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         cx.flow.shape = Shape::One;
         cx.flow.joined = true;
         let waits = match self.order {
@@ -133,7 +133,7 @@ impl Spec for Concatenate {
     }
 }
 
-impl Step for Concatenate {
+impl ReadyStep for Concatenate {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         Flow::one(scope.next_producer(), concatenate(flow, self))
     }

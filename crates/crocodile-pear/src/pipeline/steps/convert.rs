@@ -23,11 +23,11 @@ use crate::message::answer::{Answer, of_whole, undescribe};
 use crate::message::body::Body;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Outcome};
-use crate::pipeline::step::{About, Compile, MAX_BODY, Shape, Spec, Step};
+use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Shape, Spec};
 use crate::request::context::Scope;
 use crate::spec;
 pub use form::Form;
-use form::Writer;
+use form::ListWriter;
 
 /// The size of a piece, if much is in memory.
 const PIECE: usize = 32 << 10;
@@ -145,7 +145,7 @@ impl Spec for Convert {
         About { needs_items: true, gives_events: self.gives_events(), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let ConvertSpec { to: Forms(to), columns, formulas, max_body } = self.0;
         let words: Vec<&str> = to.value.iter().map(|form| form.word()).collect();
         let waits = if to.value.iter().any(|form| form.streams()) {
@@ -186,14 +186,14 @@ struct ConvertedBody {
     max_body: usize,
 }
 
-impl Step for Converting {
+impl ReadyStep for Converting {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let Some((form, media)) = accept::choose(&self.forms, scope.headers()) else {
             let words: Vec<&str> = self.forms.iter().map(|form| form.media()[0]).collect();
             let error = Error::new(Kind::NotAcceptable, format!("available: {}", words.join(", ")));
             return Flow::one(scope.next_producer(), std::future::ready(Some(Err(error.at_step("convert")))));
         };
-        let target = Target { form, media, negotiated: self.forms.len() > 1 };
+        let target = ConvertTarget { form, media, negotiated: self.forms.len() > 1 };
         let written = self.written.clone();
         flow.map(move |producer| {
             let written = written.clone();
@@ -204,13 +204,13 @@ impl Step for Converting {
 
 /// The form that an answer gets.
 #[derive(Clone, Copy)]
-struct Target {
+struct ConvertTarget {
     form: Form,
     media: &'static str,
     negotiated: bool,
 }
 
-async fn convert(outcome: Outcome, target: Target, written: Arc<ConvertedBody>) -> Outcome {
+async fn convert(outcome: Outcome, target: ConvertTarget, written: Arc<ConvertedBody>) -> Outcome {
     let answer = match outcome? {
         Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
@@ -224,7 +224,7 @@ async fn convert(outcome: Outcome, target: Target, written: Arc<ConvertedBody>) 
     }))
 }
 
-async fn converted(mut answer: Answer, target: Target, written: Arc<ConvertedBody>) -> Result<Answer, Error> {
+async fn converted(mut answer: Answer, target: ConvertTarget, written: Arc<ConvertedBody>) -> Result<Answer, Error> {
     if target.form == Form::Json && format::is_json(&answer) {
         return Ok(answer);
     }
@@ -247,7 +247,7 @@ async fn converted(mut answer: Answer, target: Target, written: Arc<ConvertedBod
     Ok(Answer { names, upstream, accepted, ..Answer::new(of_whole(status), headers, body) })
 }
 
-fn describe(headers: &mut HeaderMap, target: Target) {
+fn describe(headers: &mut HeaderMap, target: ConvertTarget) {
     undescribe(headers);
     for name in [CONTENT_ENCODING, CONTENT_DISPOSITION] {
         headers.remove(name);
@@ -264,7 +264,7 @@ fn describe(headers: &mut HeaderMap, target: Target) {
 
 /// A list, converted as it arrives. Its first piece is awaited: what fails until then still has a status.
 async fn pieces(list: List, form: Form, written: &ConvertedBody) -> Result<Body, Error> {
-    let mut list = Reading { list, writer: Writer::new(form, &written.rows), ended: false };
+    let mut list = ListConversion { list, writer: ListWriter::new(form, &written.rows), ended: false };
     let Some(first) = list.piece().await? else { return Ok(Body::empty()) };
     if list.ended {
         return Ok(Body::Bytes(first));
@@ -277,16 +277,16 @@ async fn pieces(list: List, form: Form, written: &ConvertedBody) -> Result<Body,
         }
     });
     let first = stream::once(std::future::ready(Ok(first)));
-    Ok(Body::Pulled(Box::pin(Pieces(first.chain(rest).boxed()))))
+    Ok(Body::Pulled(Box::pin(ConvertedPieces(first.chain(rest).boxed()))))
 }
 
-struct Reading {
+struct ListConversion {
     list: List,
-    writer: Writer,
+    writer: ListWriter,
     ended: bool,
 }
 
-impl Reading {
+impl ListConversion {
     /// The part that can be sent now; where there is none, the one that can be sent next.
     async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
         let mut out = Vec::new();
@@ -312,7 +312,7 @@ impl Reading {
     }
 }
 
-impl Reading {
+impl ListConversion {
     async fn write(&mut self, item: Bytes, out: &mut Vec<u8>) -> Result<(), Error> {
         if item.len() <= offload::SMALL {
             return self.writer.write(&item, out);
@@ -350,9 +350,9 @@ impl Reading {
 }
 
 /// Pieces as a body.
-struct Pieces(BoxStream<'static, Result<Bytes, Error>>);
+struct ConvertedPieces(BoxStream<'static, Result<Bytes, Error>>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for ConvertedPieces {
     type Data = Bytes;
     type Error = Error;
 

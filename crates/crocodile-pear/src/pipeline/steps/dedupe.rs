@@ -19,7 +19,7 @@ use crate::message::answer::Answer;
 use crate::message::names::Names;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Gate, Order, Outcome, Producer};
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Spec, Step, evaluate, weigh};
+use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Spec, evaluate, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -74,7 +74,7 @@ impl Spec for Dedupe {
         About { needs_items: true, order, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let filter = cx.filter(&self.by)?;
         let waits = match self.keep {
             Keep::Arrival => "an item's body is read whole",
@@ -95,7 +95,7 @@ struct ReadyDedupe {
     keep: Keep,
 }
 
-impl Step for ReadyDedupe {
+impl ReadyStep for ReadyDedupe {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope, seen) = (self, scope.clone(), Arc::new(SeenKeys::default()));
         if ready.keep == Keep::Request {

@@ -26,7 +26,7 @@ use crate::message::body::{Body, Pulled};
 use crate::message::names::{Named, Names};
 use crate::offload;
 use crate::pipeline::flow::{Flow, Order, Producer, ReadBytes, interleave, turns};
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, part, weigh};
+use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, part, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -112,7 +112,7 @@ impl Spec for Each {
         About { replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let written = &self.items.0;
         if !cx.flow.item {
             let remedy = "begin with a `request`, or give the items to its `for_each`";
@@ -163,7 +163,7 @@ struct Division {
     order: Order,
 }
 
-impl Step for Division {
+impl ReadyStep for Division {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (order, at_once) = (self.order, self.at_once);
         let (scope, read) = (scope.clone(), ReadBytes::default());
@@ -176,12 +176,12 @@ impl Step for Division {
     }
 }
 
-type ListOpener = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = List> + Send>> + Send>;
-type List = BoxStream<'static, Producer>;
+type ListOpener = Box<dyn FnMut(Producer) -> Pin<Box<dyn Future<Output = ProducerStream> + Send>> + Send>;
+type ProducerStream = BoxStream<'static, Producer>;
 
 impl Division {
     /// The items of one producer's list.
-    async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>, read: ReadBytes) -> List {
+    async fn open(self: Arc<Self>, producer: Producer, scope: Arc<Scope>, read: ReadBytes) -> ProducerStream {
         let alone = |id, outcome| stream::once(ready(Producer::here(id, Some(outcome)))).boxed();
         let id = producer.id;
         match producer.outcome.await {
@@ -191,8 +191,8 @@ impl Division {
         }
     }
 
-    async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>, read: ReadBytes) -> List {
-        let source = Source { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope, read };
+    async fn divide(self: Arc<Self>, answer: Answer, scope: Arc<Scope>, read: ReadBytes) -> ProducerStream {
+        let source = ItemSource { names: self.rebase(&answer.names), upstream: answer.upstream.clone(), scope, read };
         match &self.path {
             Some(path) if format::is_document(&answer) => {
                 self.stream(json::items::Items::at(path.clone(), self.max_body), answer, source)
@@ -219,24 +219,24 @@ impl Division {
         }
     }
 
-    fn stream(&self, items: json::items::Items, answer: Answer, source: Source) -> List {
+    fn stream(&self, items: json::items::Items, answer: Answer, source: ItemSource) -> ProducerStream {
         let recoder = Recoder::new(&answer.headers);
         match recoder.and_then(|recoder| Ok((recoder, answer.body.into_pulled()?))) {
             Ok((recoder, body)) => {
-                let document = Some(Document { items, recoder, body });
-                Dealing { document, bound: Bound::new(self.limit.unwrap_or(LIMIT)), source }.boxed()
+                let document = Some(ListDocument { items, recoder, body });
+                Dealing { document, bound: ItemBound::new(self.limit.unwrap_or(LIMIT)), source }.boxed()
             }
             Err(error) => stream::iter([source.producer(Err(error))]).boxed(),
         }
     }
 
-    fn deal(&self, list: list::List, source: Source) -> List {
+    fn deal(&self, list: list::List, source: ItemSource) -> ProducerStream {
         let limit = match self.limit {
             None if list.is_stream() => Limit::None,
             limit => limit.unwrap_or(LIMIT),
         };
-        let reading = Reading { list: Some(Box::new(list)), bound: Bound::new(limit) };
-        let items = stream::unfold(reading, Reading::next);
+        let reading = ArrivingList { list: Some(Box::new(list)), bound: ItemBound::new(limit) };
+        let items = stream::unfold(reading, ArrivingList::next);
         items.map(move |item| source.producer(item)).boxed()
     }
 
@@ -247,7 +247,7 @@ impl Division {
         offload::run(weight, move || apply(&self.filter, data.clone(), &names, &scope, self.blame)).await
     }
 
-    async fn whole(self: Arc<Self>, answer: Answer, source: Source) -> List {
+    async fn whole(self: Arc<Self>, answer: Answer, source: ItemSource) -> ProducerStream {
         let text = format::Text::of(&answer);
         let items = self.clone().find(answer, source.names.clone(), source.scope.clone()).await;
         let items = items.map_err(|error| format::explain(text.as_ref(), error));
@@ -268,14 +268,14 @@ fn too_many(limit: u64) -> Error {
 }
 
 /// Where items came from.
-struct Source {
+struct ItemSource {
     names: Names,
     upstream: Option<Arc<str>>,
     scope: Arc<Scope>,
     read: ReadBytes,
 }
 
-impl Source {
+impl ItemSource {
     fn producer(&self, item: Result<Body, Error>) -> Producer {
         self.read.add(item.as_ref().ok().and_then(Body::length).unwrap_or(0));
         let outcome = match item {
@@ -304,13 +304,13 @@ impl Source {
 }
 
 /// The list at a path of a JSON document, while it arrives.
-struct Document {
+struct ListDocument {
     items: json::items::Items,
     recoder: Recoder,
     body: Pulled,
 }
 
-impl Document {
+impl ListDocument {
     fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Body>, Error>> {
         loop {
             if let Some(item) = self.items.next()? {
@@ -330,9 +330,9 @@ impl Document {
 /// Its items, each a producer.
 struct Dealing {
     /// Given up with the first fault, and at the end.
-    document: Option<Document>,
-    bound: Bound,
-    source: Source,
+    document: Option<ListDocument>,
+    bound: ItemBound,
+    source: ItemSource,
 }
 
 impl Stream for Dealing {
@@ -357,14 +357,14 @@ fn sound(item: Bytes, depth: Option<u8>) -> Body {
 }
 
 /// How many items may come.
-struct Bound {
+struct ItemBound {
     left: u64,
     limit: u64,
 }
 
-impl Bound {
+impl ItemBound {
     fn new(limit: Limit) -> Self {
-        Bound { left: limit.most(), limit: limit.most() }
+        ItemBound { left: limit.most(), limit: limit.most() }
     }
 
     /// The item, or why the list ends here.
@@ -380,13 +380,13 @@ impl Bound {
 }
 
 /// A body that is a list itself, in any format, while it arrives. Nothing is read before the items at hand were asked for.
-struct Reading {
+struct ArrivingList {
     /// Given up with the first fault.
     list: Option<Box<list::List>>,
-    bound: Bound,
+    bound: ItemBound,
 }
 
-impl Reading {
+impl ArrivingList {
     async fn next(mut self) -> Option<(Result<Body, Error>, Self)> {
         let item = self.list.as_mut()?.item().await.map(|item| item.map(Body::Bytes)).transpose()?;
         let item = self.bound.admit(item);

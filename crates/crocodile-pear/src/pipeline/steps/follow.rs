@@ -16,16 +16,16 @@ use crate::config::spec::{Expression, Located, Texts};
 use crate::hypermedia::{Form, Relation};
 use crate::jq::Data;
 use crate::pipeline::call::{Asking, fixed_method, headers};
-use crate::pipeline::step::status::Rules;
-use crate::pipeline::step::{About, Compile, Shape, Spec, Step, part};
+use crate::pipeline::step::status::StatusRules;
+use crate::pipeline::step::{About, Compile, ReadyStep, Shape, Spec, part};
 use crate::template;
 
 use self::act::Acting;
 pub use self::created::Created;
 use self::leads::{Links, NamedAction, Related, Unseen, Variables};
-use self::ready::Ready;
+use self::ready::ReadyFollow;
 use self::written::PAGES;
-pub use self::written::{As, Follow, Prefer, Required, With};
+pub use self::written::{Follow, Prefer, Required, ResultKeys, With};
 
 /// Levels of documents within each other; JSON nests no deeper than 128.
 const DEPTH: u64 = 100;
@@ -200,7 +200,7 @@ impl Spec for Follow {
         About { follows: true, replaces, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let (ready, asking) = self.ready(cx)?;
         Some(match asking {
             Some(asking) => Arc::new(ask::Asks::new(ready, asking)),
@@ -211,7 +211,7 @@ impl Spec for Follow {
 
 impl Follow {
     /// Makes it ready, and the call of `request` if there is one.
-    fn ready(mut self, cx: &mut Compile<'_>) -> Option<(Arc<Ready>, Option<Asking>)> {
+    fn ready(mut self, cx: &mut Compile<'_>) -> Option<(Arc<ReadyFollow>, Option<Asking>)> {
         let asks = self.request.is_some();
         let asking = ask::compile(&mut self, cx);
         let links = self.links(cx);
@@ -224,7 +224,7 @@ impl Follow {
         let named = self.named(cx);
         let bounds = self.bounds(cx);
         let otherwise = cx.literal(self.otherwise.as_ref());
-        let rules = self.on_status.take().map_or(Some(Rules::default()), |rules| rules.compile(cx));
+        let rules = self.on_status.take().map_or(Some(StatusRules::default()), |rules| rules.compile(cx));
         let within = self.base.as_ref().map(|base| base.value.clone());
         let (links, text) = match links? {
             (FollowForm::Jq(written), text) => (Links::Jq(cx.filter(&written)?), text),
@@ -253,10 +253,10 @@ impl Follow {
         if let Some(body) = self.name.as_ref().and_then(|name| name.body.as_ref()) {
             cx.put_under(body);
         }
-        let As { body, head } = self.name.take().unwrap_or(As { body: None, head: None });
+        let ResultKeys { body, head } = self.name.take().unwrap_or(ResultKeys { body: None, head: None });
         let (name, head) = (body.map(|name| name.value), head.map(|name| name.value));
         let (pages, hidden) = (self.most_pages(), template::hidden(&text));
-        let ready = Arc::new(Ready {
+        let ready = Arc::new(ReadyFollow {
             links,
             variables,
             acting,
@@ -346,7 +346,7 @@ impl Follow {
     fn bounds(&self, cx: &mut Compile<'_>) -> Option<()> {
         let paged = self.pages.is_some() || self.next.is_some();
         let unpaged = [
-            self.name.as_ref().map(As::span),
+            self.name.as_ref().map(ResultKeys::span),
             (self.depth.value != 1).then_some(self.depth.span),
             (self.limit.value != 1).then_some(self.limit.span),
         ];
@@ -402,7 +402,7 @@ impl Follow {
             None => (0..self.depth.value.max(self.levels() as u64))
                 .fold(0_u64, |sum, _| sum.saturating_add(1).saturating_mul(self.limit.value)),
         };
-        let name = self.name.as_ref().map(As::outline).unwrap_or_default();
+        let name = self.name.as_ref().map(ResultKeys::outline).unwrap_or_default();
         let calls = cx.flow.shape.most().saturating_mul(each);
         if self.pages.is_some() || self.next.is_some() {
             let waits = "a page is read whole; it flows on while the next one is fetched";

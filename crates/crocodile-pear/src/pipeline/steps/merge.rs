@@ -15,7 +15,7 @@ use crate::offload;
 use crate::pipeline::flow::{Flow, Order, Outcome, Producer};
 use crate::pipeline::step::answers::{self, ANSWER, ANSWERS};
 use crate::pipeline::step::status::refuse;
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
+use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -52,7 +52,7 @@ impl Spec for Merge {
         About { merges: true, replaces: true, order: Some(Order::Request), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let named = std::mem::take(&mut cx.flow.pending);
         if !named.is_empty() {
             cx.know(ANSWERS);
@@ -79,7 +79,7 @@ struct ReadyMerge {
     max_body: usize,
 }
 
-impl Step for ReadyMerge {
+impl ReadyStep for ReadyMerge {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         Flow::one(scope.next_producer(), merge(self, flow, scope.clone()))
     }

@@ -21,7 +21,7 @@ use crate::message::answer::Answer;
 use crate::message::body::{self, Body, Pulled};
 use crate::offload;
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
-use crate::pipeline::step::{About, Compile, MAX_BODY, Spec, Step};
+use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Spec};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -137,7 +137,7 @@ impl Spec for Plain {
         About { needs_items: true, replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         if let (Some(depth), false) = (&self.depth, self.format.has_depth()) {
             let message = format!("`depth` is for formats with parts, and `{}` has none", self.format.word());
             return cx.problems.error(depth.span, message, "leave it out");
@@ -168,7 +168,7 @@ struct Simplifying {
     auto: bool,
 }
 
-impl Step for Simplifying {
+impl ReadyStep for Simplifying {
     fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let (rules, auto) = (self.rules.clone(), self.auto);
         flow.map(move |producer| {
@@ -267,7 +267,7 @@ async fn stream(answer: Answer, rules: Arc<Rules>) -> Result<Answer, Error> {
         Some(upstream) => error.of_upstream(upstream),
         None => error,
     };
-    let mut reading = Reading { stream: PlainStream::new(rules), recoder, body, ended: false, over: false };
+    let mut reading = PlainReading { stream: PlainStream::new(rules), recoder, body, ended: false, over: false };
     let first = reading.piece().await.map_err(&name)?;
     answer.redescribe();
     answer.headers.remove(CONTENT_DISPOSITION);
@@ -287,11 +287,11 @@ async fn stream(answer: Answer, rules: Arc<Rules>) -> Result<Answer, Error> {
         }
     });
     let first = stream::once(std::future::ready(Ok(first)));
-    answer.body = Body::Pulled(Box::pin(Pieces(first.chain(rest).boxed())));
+    answer.body = Body::Pulled(Box::pin(PlainPieces(first.chain(rest).boxed())));
     Ok(answer)
 }
 
-struct Reading {
+struct PlainReading {
     stream: PlainStream,
     recoder: Recoder,
     body: Pulled,
@@ -301,7 +301,7 @@ struct Reading {
     over: bool,
 }
 
-impl Reading {
+impl PlainReading {
     /// The bytes that can be sent now, or the next ones that can be.
     async fn piece(&mut self) -> Result<Bytes, Error> {
         let mut out = Vec::new();
@@ -354,9 +354,9 @@ impl Reading {
 }
 
 /// Pieces as a body.
-struct Pieces(BoxStream<'static, Result<Bytes, Error>>);
+struct PlainPieces(BoxStream<'static, Result<Bytes, Error>>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for PlainPieces {
     type Data = Bytes;
     type Error = Error;
 

@@ -15,7 +15,7 @@ use crate::message::names::Names;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::view::View;
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Spec, Step, holds, weigh};
+use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Spec, holds, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 use crate::template::{Source, Template, TemplateKind};
@@ -44,7 +44,7 @@ impl Spec for Reject {
         About { looks_on: true, guards: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let text = format!("reject with {} when {}", self.status, self.when.0);
         let when = cx.condition(&self.when);
         let detail = self.detail.as_ref().map_or(Some(None), |text| cx.template(text, TemplateKind::Field).map(Some));
@@ -80,7 +80,7 @@ struct ReadyReject {
     max_body: usize,
 }
 
-impl Step for ReadyReject {
+impl ReadyStep for ReadyReject {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let scope = scope.clone();
         flow.map(move |producer| {

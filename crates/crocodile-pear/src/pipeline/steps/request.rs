@@ -16,7 +16,7 @@ use crate::pipeline::call::{Asking, Calling, Collector, Coming, Detach, StepInpu
 pub use crate::pipeline::call::{Batch, Request};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer};
 use crate::pipeline::step::answers::ANSWER;
-use crate::pipeline::step::{About, Blame, Compile, Proxied, Shape, Spec, Step, evaluate, weigh};
+use crate::pipeline::step::{About, Blame, Compile, Proxied, ReadyStep, Shape, Spec, evaluate, weigh};
 use crate::request::context::Scope;
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
@@ -35,7 +35,7 @@ impl Spec for Request {
         About { replaces: true, proxies: self.for_each.is_none().then_some(proxied), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         if self.detach.is_some() {
             return tap(self, cx);
         }
@@ -86,12 +86,12 @@ impl Spec for Request {
             let blame = Blame::of(&filter, first);
             Arc::new(ForEach { filter, limit, blame })
         });
-        Some(Arc::new(Calls { calling, asking, for_each, at_once, order: cx.ahead.order }))
+        Some(Arc::new(ReadyRequest { calling, asking, for_each, at_once, order: cx.ahead.order }))
     }
 }
 
 /// Compiles a call that goes on without the client.
-fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
     let for_each = written.for_each.as_ref().map(|expression| cx.filter(expression));
     let each = for_each.is_some();
     let (limit, text) = (written.limit.value, written.describe());
@@ -125,7 +125,7 @@ struct Tap {
     reads: bool,
 }
 
-impl Step for Tap {
+impl ReadyStep for Tap {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let scope = scope.clone();
         flow.map(move |producer| {
@@ -179,7 +179,7 @@ impl Tap {
 }
 
 /// The step.
-struct Calls {
+struct ReadyRequest {
     calling: Arc<Calling>,
     /// For calls in batches.
     asking: Option<Arc<Asking>>,
@@ -221,7 +221,7 @@ impl ForEach {
     }
 }
 
-impl Step for Calls {
+impl ReadyStep for ReadyRequest {
     fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         match &self.for_each {
             None => self.call(scope, jq::null().into(), None),
@@ -290,7 +290,7 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
     calling.make(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
 }
 
-impl Calls {
+impl ReadyRequest {
     fn call(&self, scope: &Arc<Scope>, item: Data, names: Names) -> Flow {
         Flow::one(scope.next_producer(), self.calling.clone().make(item, names, scope.clone()))
     }
@@ -327,7 +327,7 @@ impl Calls {
         let limit = usize::try_from(each.limit).unwrap_or(usize::MAX);
         let (each, scope) = (each.clone(), scope.clone());
         let (calling, asking) = (self.calling.clone(), self.asking.clone());
-        let calls = Calls { calling, asking, for_each: None, at_once: self.at_once, order: self.order };
+        let calls = ReadyRequest { calling, asking, for_each: None, at_once: self.at_once, order: self.order };
         let (calls, collector) = (Arc::new(calls), self.collector(&scope));
         let known: BoxStream<'static, (Producer, Option<Coming>)> = match &collector {
             None => StreamExt::map(flow, |producer| (producer, None)).boxed(),

@@ -20,7 +20,7 @@ use crate::pipeline::call::{AnswerSource, Detach, FanOut, Request, Sql};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::answers::{self, ANSWER, ANSWERS};
 use crate::pipeline::step::status::failure;
-use crate::pipeline::step::{Blame, Compile, Shape, Sink, Spec, Step};
+use crate::pipeline::step::{Blame, Compile, ReadyStep, Shape, Sink, Spec};
 use crate::request::context::{Scope, VARIABLES};
 
 /// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
@@ -100,7 +100,7 @@ impl Decode for Requests {
 }
 
 impl Spec for Requests {
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         if !cx.flow.first {
             // Steps that use the names later have no problem of their own.
             cx.flow.pending.extend(self.0.keys().cloned());
@@ -119,24 +119,24 @@ impl Spec for Requests {
         let results: Vec<(String, Span)> =
             self.0.iter().filter(asks).map(|(name, (span, _))| (name.clone(), *span)).collect();
         let places: Vec<(String, Span)> = self.0.iter().map(|(name, (span, _))| (name.clone(), *span)).collect();
-        let compiled: Vec<Option<Call>> =
+        let compiled: Vec<Option<NamedRequest>> =
             self.0.into_iter().map(|(name, (span, request))| compile(name, span, request, cx)).collect();
         cx.flow.names.truncate(before);
         cx.know(ANSWER);
         cx.found.results.extend(results);
         cx.flow.pending.extend(cx.flow.answers.iter().cloned());
-        let mut calls = compiled.into_iter().collect::<Option<Vec<Call>>>()?;
+        let mut calls = compiled.into_iter().collect::<Option<Vec<NamedRequest>>>()?;
         let names: Vec<Arc<str>> = calls.iter().map(|call| call.name.clone()).collect();
         for call in &mut calls {
             call.need(&names);
         }
         let order = order(&calls, &places, &mut cx.problems)?;
         explain(&calls, cx);
-        Some(Arc::new(Calls { calls, order }))
+        Some(Arc::new(ReadyRequests { calls, order }))
     }
 }
 
-fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> Option<Call> {
+fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> Option<NamedRequest> {
     let mut sound = check_name(&name, span, cx);
     let before = cx.found.taken.len();
     let mut calls = 1;
@@ -168,7 +168,7 @@ fn compile(name: String, span: Span, call: NamedCall, cx: &mut Compile<'_>) -> O
         sound = false;
     }
     let answers = taken.into_iter().flatten().collect();
-    sound.then(|| Call { name: name.into(), source, answers, needs: Vec::new(), calls, text })
+    sound.then(|| NamedRequest { name: name.into(), source, answers, needs: Vec::new(), calls, text })
 }
 
 /// Makes the source of one call, or of one for each value.
@@ -227,7 +227,7 @@ fn variable(name: &str) -> bool {
 }
 
 /// An order in which every call comes after those that it needs.
-fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Sink<'_>) -> Option<Vec<usize>> {
+fn order(calls: &[NamedRequest], places: &[(String, Span)], problems: &mut Sink<'_>) -> Option<Vec<usize>> {
     let mut missing: Vec<usize> = calls.iter().map(|call| call.needs.len()).collect();
     let mut needed: Vec<Vec<usize>> = vec![Vec::new(); calls.len()];
     for (at, call) in calls.iter().enumerate() {
@@ -255,8 +255,8 @@ fn order(calls: &[Call], places: &[(String, Span)], problems: &mut Sink<'_>) -> 
     Some(order)
 }
 
-fn explain(calls: &[Call], cx: &mut Compile<'_>) {
-    let line = |call: &Call| {
+fn explain(calls: &[NamedRequest], cx: &mut Compile<'_>) {
+    let line = |call: &NamedRequest| {
         let needs: Vec<String> = call.needs.iter().map(|need| format!("${}", calls[need.at].name)).collect();
         if needs.is_empty() { call.text.clone() } else { format!("{}, after {}", call.text, needs.join(", ")) }
     };
@@ -269,14 +269,14 @@ fn explain(calls: &[Call], cx: &mut Compile<'_>) {
     cx.flow.shape = if answered == 0 { Shape::One } else { Shape::Many(answered as u64) };
 }
 
-struct Call {
+struct NamedRequest {
     name: Arc<str>,
     /// Where its answer comes from.
     source: AnswerSource,
     /// The calls whose answers it takes out of `$answers`.
     answers: Vec<String>,
     /// The calls that it waits for.
-    needs: Vec<Need>,
+    needs: Vec<AnswerNeed>,
     /// The most calls that it makes.
     calls: u64,
     /// For `explain`.
@@ -285,7 +285,7 @@ struct Call {
 
 /// The parts of another call's answer that a call needs.
 #[derive(Clone, Copy)]
-struct Need {
+struct AnswerNeed {
     at: usize,
     /// Whether it uses the value, and not only what was answered.
     value: bool,
@@ -293,19 +293,19 @@ struct Need {
     answer: bool,
 }
 
-impl Call {
+impl NamedRequest {
     fn need(&mut self, names: &[Arc<str>]) {
         let need = |(at, name): (usize, &Arc<str>)| {
             let value = self.source.uses(name);
             let answer = self.answers.iter().any(|taken| **taken == **name);
-            (value || answer).then_some(Need { at, value, answer })
+            (value || answer).then_some(AnswerNeed { at, value, answer })
         };
         self.needs = names.iter().enumerate().filter_map(need).collect();
     }
 }
 
-struct Calls {
-    calls: Vec<Call>,
+struct ReadyRequests {
+    calls: Vec<NamedRequest>,
     /// Each behind those that it needs.
     order: Vec<usize>,
 }
@@ -321,11 +321,11 @@ struct Read {
     accepted: bool,
 }
 
-type Reading = Shared<BoxFuture<'static, Result<Option<Read>, Error>>>;
+type SharedRead = Shared<BoxFuture<'static, Result<Option<Read>, Error>>>;
 
-impl Step for Calls {
+impl ReadyStep for ReadyRequests {
     fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
-        let mut readings: Vec<Option<Reading>> = vec![None; self.calls.len()];
+        let mut readings: Vec<Option<SharedRead>> = vec![None; self.calls.len()];
         let mut outcomes: Vec<Option<BoxFuture<'static, Outcome>>> = self.calls.iter().map(|_| None).collect();
         for &at in &self.order {
             let call = &self.calls[at];
@@ -341,7 +341,7 @@ impl Step for Calls {
                 true => call.source.ask(None, scope.clone()),
                 false => Box::pin(make(call.source.clone(), needs.collect(), scope.clone())),
             };
-            let needed = |other: &Call| other.needs.iter().any(|need| need.at == at);
+            let needed = |other: &NamedRequest| other.needs.iter().any(|need| need.at == at);
             outcomes[at] = Some(match self.calls.iter().any(needed) {
                 false => making,
                 true => {
@@ -352,7 +352,7 @@ impl Step for Calls {
             });
         }
         let named = self.calls.iter().zip(outcomes);
-        let producer = |(call, outcome): (&Call, Option<BoxFuture<'static, Outcome>>)| {
+        let producer = |(call, outcome): (&NamedRequest, Option<BoxFuture<'static, Outcome>>)| {
             Some(Producer {
                 id: scope.next_producer(),
                 name: Some(call.name.clone()),
@@ -375,14 +375,14 @@ impl Step for Calls {
 
 /// An answer that a call waits for.
 struct Needed {
-    need: Need,
+    need: AnswerNeed,
     name: Arc<str>,
-    reading: Reading,
+    reading: SharedRead,
 }
 
 /// Begins a call that nobody waits for. What is given is why it cannot begin, in place of an answer.
 fn detached(
-    call: &Call,
+    call: &NamedRequest,
     detach: &Detach,
     needs: Vec<Needed>,
     scope: &Arc<Scope>,

@@ -24,7 +24,7 @@ use crate::offload;
 use crate::pipeline::call::is_body;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::view::View;
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, Shape, Spec, Step, apply, weigh};
+use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 use crate::template::{Source, Template, TemplateKind};
@@ -116,7 +116,7 @@ impl Spec for Respond {
         About { replaces, hands_on, ends: true, writes, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let spec = self.0;
         let (text, unread) = (spec.describe(), spec.sends_body_alone());
         let status = spec.status.map_or(Some(None), |status| status.compile(cx).map(Some));
@@ -189,9 +189,9 @@ fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-type Headers = Vec<(HeaderName, Vec<Template>)>;
+type HeaderTemplates = Vec<(HeaderName, Vec<Template>)>;
 
-fn headers(written: Option<Entries<Texts>>, cx: &mut Compile<'_>) -> Option<Headers> {
+fn headers(written: Option<Entries<Texts>>, cx: &mut Compile<'_>) -> Option<HeaderTemplates> {
     let fields: Vec<Option<_>> = written
         .into_iter()
         .flatten()
@@ -224,7 +224,7 @@ fn template(text: &Located<String>, cx: &mut Compile<'_>) -> Option<Template> {
 
 struct ReadyRespond {
     status: Option<Status>,
-    headers: Headers,
+    headers: HeaderTemplates,
     body: Option<Filter>,
     /// Whether the body is `$body` itself, which may be no value.
     unread: bool,
@@ -240,7 +240,7 @@ enum Status {
     Jq(Box<Filter>),
 }
 
-impl Step for ReadyRespond {
+impl ReadyStep for ReadyRespond {
     fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         self.run(Flow::one(scope.next_producer(), ready(Some(Ok(blank())))), scope)
     }
@@ -269,7 +269,13 @@ async fn respond(ready: Arc<ReadyRespond>, outcome: Outcome, scope: Arc<Scope>) 
 }
 
 impl ReadyRespond {
-    fn new(status: Option<Status>, headers: Headers, body: Option<Filter>, max_body: usize, first: bool) -> Self {
+    fn new(
+        status: Option<Status>,
+        headers: HeaderTemplates,
+        body: Option<Filter>,
+        max_body: usize,
+        first: bool,
+    ) -> Self {
         let status_filter = match &status {
             Some(Status::Jq(filter)) => Some(&**filter),
             _ => None,
@@ -332,7 +338,7 @@ impl ReadyRespond {
     }
 
     /// The values of the expressions.
-    fn make(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Made, Error> {
+    fn make(&self, item: &Data, names: &Names, scope: &Scope) -> Result<RespondValues, Error> {
         let view = View { item, names, scope, blame: self.blame };
         let status = self.status.as_ref().map(|status| status.evaluate(&view)).transpose()?;
         let outputs = match &self.body {
@@ -345,7 +351,7 @@ impl ReadyRespond {
                 fields.extend(view.field(name, template)?.map(|value| (at, value)));
             }
         }
-        Ok(Made { status, outputs, fields })
+        Ok(RespondValues { status, outputs, fields })
     }
 
     fn set_fields(&self, headers: &mut HeaderMap, fields: Vec<(usize, HeaderValue)>) {
@@ -360,7 +366,7 @@ impl ReadyRespond {
 }
 
 /// The values of the expressions.
-struct Made {
+struct RespondValues {
     status: Option<StatusCode>,
     outputs: Vec<Data>,
     /// Each with the place of its field.

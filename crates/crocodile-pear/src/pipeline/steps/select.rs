@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind};
 use crate::pipeline::step::reshape::Reshape;
-use crate::pipeline::step::{About, Compile, MAX_BODY, Spec, Step};
+use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Spec};
 
 /// A map in the shape of the output.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Spec for Select {
         About { replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let kept = self.1.or_else(|| {
             // Each by itself: its faults have their places then.
             let filters: Vec<_> = expressions(&self.0.value).into_iter().map(|each| cx.filter(each)).collect();

@@ -7,7 +7,7 @@ use crate::jq;
 use crate::pipeline::call::ReadyStatement;
 pub use crate::pipeline::call::{Sql, StatementSpec};
 use crate::pipeline::flow::{Flow, Outcome};
-use crate::pipeline::step::{About, Compile, Shape, Spec, Step};
+use crate::pipeline::step::{About, Compile, ReadyStep, Shape, Spec};
 use crate::request::context::Scope;
 
 impl Spec for Sql {
@@ -15,7 +15,7 @@ impl Spec for Sql {
         About { asks_database: true, replaces: self.name.is_none(), ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let (place, many) = (self.to.span, matches!(cx.flow.shape, Shape::Many(_)));
         if let Some(name) = self.name.as_ref().filter(|_| !cx.flow.item) {
             let remedy = "leave out `as`, or put a step before this one";
@@ -37,7 +37,7 @@ impl Spec for Sql {
     }
 }
 
-impl Step for ReadyStatement {
+impl ReadyStep for ReadyStatement {
     fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
         Flow::one(scope.next_producer(), self.make(jq::null().into(), None, scope.clone()))
     }

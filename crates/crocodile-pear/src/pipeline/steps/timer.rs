@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 use crate::pipeline::flow::{Flow, Outcome};
-use crate::pipeline::step::{About, Compile, Spec, Step};
+use crate::pipeline::step::{About, Compile, ReadyStep, Spec};
 use crate::request::context::Scope;
 use crate::telemetry::timeline::Message;
 
@@ -55,7 +55,7 @@ impl Spec for Timer {
         About { looks_on: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         cx.explain(format!("timer: {}", self.0), None, 0);
         Some(Arc::new(Timing { label: self.0.value.into() }))
     }
@@ -65,7 +65,7 @@ struct Timing {
     label: Arc<str>,
 }
 
-impl Step for Timing {
+impl ReadyStep for Timing {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         time(flow, &self.label, scope)
     }
@@ -75,19 +75,19 @@ impl Step for Timing {
 pub(crate) fn time(flow: Flow, label: &Arc<str>, scope: &Arc<Scope>) -> Flow {
     let (label, scope) = (label.clone(), scope.clone());
     flow.map(move |producer| {
-        let watch = Watch { label: label.clone(), scope: scope.clone(), producer: producer.id };
+        let watch = ProducerWatch { label: label.clone(), scope: scope.clone(), producer: producer.id };
         producer.then(|outcome| std::future::ready(watch.head(outcome)))
     })
 }
 
 /// Notes the messages of one producer.
-struct Watch {
+struct ProducerWatch {
     label: Arc<str>,
     scope: Arc<Scope>,
     producer: u32,
 }
 
-impl Watch {
+impl ProducerWatch {
     fn note(&self, message: Message) {
         self.scope.timeline().note(&self.label, self.producer, message);
     }
@@ -103,7 +103,7 @@ impl Watch {
         self.note(Message::Status(answer.status.as_u16()));
         self.note(Message::Headers(answer.headers.len()));
         let body = match answer.body {
-            Body::Pulled(body) => Body::Pulled(Box::pin(Watched { body, watch: self, over: false })),
+            Body::Pulled(body) => Body::Pulled(Box::pin(TimedBody { body, watch: self, over: false })),
             whole => {
                 self.note(Message::Chunk(if let Body::Bytes(bytes) = &whole { bytes.len() } else { 0 }));
                 self.note(Message::Done);
@@ -115,13 +115,13 @@ impl Watch {
 }
 
 /// A body whose chunks are logged.
-struct Watched {
+struct TimedBody {
     body: Pulled,
-    watch: Watch,
+    watch: ProducerWatch,
     over: bool,
 }
 
-impl Watched {
+impl TimedBody {
     fn end(&mut self, message: Message) {
         if !std::mem::replace(&mut self.over, true) {
             self.watch.note(message);
@@ -129,7 +129,7 @@ impl Watched {
     }
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for TimedBody {
     type Data = Bytes;
     type Error = Error;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::problem::Problems;
 use crate::config::spec::{Expression, Located, Size, only};
 use crate::pipeline::step::reshape::Reshape;
-use crate::pipeline::step::{About, Compile, MAX_BODY, Spec, Step};
+use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Spec};
 use crate::spec;
 
 spec! {
@@ -37,7 +37,7 @@ impl Spec for Transform {
         About { replaces: true, ..About::default() }
     }
 
-    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let filter = cx.filter(&self.jq)?;
         cx.explain("transform each item", Some("an item's body is read whole before it is transformed"), 0);
         Some(Arc::new(Reshape::new("transform", filter, None, self.max_body.bytes(), cx.flow.first)))

@@ -82,16 +82,16 @@ impl Form {
 
 /// Writes a list item by item.
 #[derive(Clone)]
-pub struct Writer {
+pub struct ListWriter {
     form: Form,
     begun: bool,
     rows: csv::Writer,
 }
 
-impl Writer {
+impl ListWriter {
     /// At the beginning.
     pub fn new(form: Form, rows: &csv::Rules) -> Self {
-        Writer { form, begun: false, rows: csv::Writer::new(rows) }
+        ListWriter { form, begun: false, rows: csv::Writer::new(rows) }
     }
 
     /// Whether several items are wanted before the first one can be written.
@@ -102,7 +102,7 @@ impl Writer {
     /// Appends the first items, as checked JSON.
     ///
     /// # Errors
-    /// The errors of [`Writer::write`].
+    /// The errors of [`ListWriter::write`].
     pub fn write_first(&mut self, items: &[Bytes], out: &mut Vec<u8>) -> Result<(), Error> {
         let items: Vec<Value> = items.iter().map(json::read).collect::<Result<_, _>>()?;
         self.rows.write_first(&items, out)
@@ -138,7 +138,7 @@ impl Writer {
     /// Appends what ends the list.
     ///
     /// # Errors
-    /// The errors of [`Writer::write`].
+    /// The errors of [`ListWriter::write`].
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self.form {
             Form::Json | Form::Msgpack => out.extend_from_slice(if self.begun { b"]" } else { b"[]" }),

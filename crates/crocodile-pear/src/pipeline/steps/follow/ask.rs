@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::stream::StreamExt;
 
 use super::leads::Lead;
-use super::ready::{Found, Ready, together};
-use super::written::{As, Follow, REDIRECTS, Required};
+use super::ready::{LinkedValue, ReadyFollow, together};
+use super::written::{Follow, REDIRECTS, Required, ResultKeys};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Value};
@@ -17,22 +17,22 @@ use crate::message::answer::Answer;
 use crate::message::names::Names;
 use crate::pipeline::call::{Asking, Batch, Collector, Coming, Request, seated};
 use crate::pipeline::flow::{Flow, Outcome};
-use crate::pipeline::step::{Compile, Step};
+use crate::pipeline::step::{Compile, ReadyStep};
 use crate::request::context::Scope;
 
 /// The step.
 pub(super) struct Asks {
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFollow>,
     asking: Arc<Asking>,
 }
 
 impl Asks {
-    pub(super) fn new(ready: Arc<Ready>, asking: Asking) -> Self {
+    pub(super) fn new(ready: Arc<ReadyFollow>, asking: Asking) -> Self {
         Asks { ready, asking: Arc::new(asking) }
     }
 }
 
-impl Step for Asks {
+impl ReadyStep for Asks {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope, at_once) = (self.ready.clone(), scope.clone(), flow.at_once());
         let collector = Collector::new(self.asking.clone(), &scope);
@@ -46,7 +46,7 @@ impl Step for Asks {
 
 /// The requests of one item.
 struct Ask {
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFollow>,
     scope: Arc<Scope>,
     collector: Arc<Collector>,
 }
@@ -81,7 +81,7 @@ impl Ask {
     }
 
     /// The documents of the values: one, or a list where several are allowed.
-    async fn found(&self, values: Vec<Value>, names: &Names, coming: Coming) -> Result<Found, Error> {
+    async fn found(&self, values: Vec<Value>, names: &Names, coming: Coming) -> Result<LinkedValue, Error> {
         let limit = self.ready.limit;
         if values.len() as u64 > limit {
             let detail = format!("the item has {} values to ask for; the limit is {limit}", values.len());
@@ -89,24 +89,24 @@ impl Ask {
         }
         let most = self.ready.concurrency.map_or(usize::MAX, NonZeroUsize::get);
         let asked = together(values.into_iter().map(|value| self.one(value, names.clone())), most);
-        let mut found = seated(asked, coming).await.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+        let mut found = seated(asked, coming).await.into_iter().collect::<Result<Vec<LinkedValue>, Error>>()?;
         if limit == 1 {
-            return Ok(found.pop().unwrap_or_else(Found::nothing));
+            return Ok(found.pop().unwrap_or_else(LinkedValue::nothing));
         }
-        Ok(Found::list(found))
+        Ok(LinkedValue::list(found))
     }
 
-    async fn one(&self, value: Value, names: Names) -> Result<Found, Error> {
+    async fn one(&self, value: Value, names: Names) -> Result<LinkedValue, Error> {
         if matches!(value::shape(&value), Kinds::Null) {
-            return Ok(Found::nothing());
+            return Ok(LinkedValue::nothing());
         }
         let fetched = self.collector.clone().ask(value, names).await;
         let head = self.ready.head_of(&fetched);
-        let instead = |data| Found::instead(data, head.clone());
+        let instead = |data| LinkedValue::instead(data, head.clone());
         let found = match fetched {
             Ok(document) => match self.ready.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(instead),
-                ControlFlow::Continue(used) => used.map(|_| Found::document(&document, head.clone())),
+                ControlFlow::Continue(used) => used.map(|_| LinkedValue::document(&document, head.clone())),
             },
             Err(error) => Err(error),
         };
@@ -163,7 +163,7 @@ pub(super) fn compile(spec: &mut Follow, cx: &mut Compile<'_>) -> Option<Option<
 
 fn explain(spec: &Follow, request: &Request, cx: &mut Compile<'_>) {
     let link = spec.link.as_ref().map(|link| link.0.to_string()).unwrap_or_default();
-    let name = spec.name.as_ref().map(As::outline).unwrap_or_default();
+    let name = spec.name.as_ref().map(ResultKeys::outline).unwrap_or_default();
     let values = cx.flow.shape.most().saturating_mul(spec.limit.value);
     let batches = request.batch.as_ref().map(Batch::describe).unwrap_or_default();
     let text = format!("request {} {} for {link}{name}{batches}", request.to, request.path);

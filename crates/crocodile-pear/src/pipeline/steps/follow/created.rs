@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_LOCATION, LOCATION};
 use http::{HeaderMap, StatusCode};
 
-use super::ready::{Found, Ready};
+use super::ready::{LinkedValue, ReadyFollow};
 use super::written::Follow;
 use crate::config::problem::Span;
 use crate::config::spec::{Expression, Located};
@@ -14,7 +14,7 @@ use crate::jq;
 use crate::message::answer::Answer;
 use crate::message::names::Names;
 use crate::pipeline::flow::{Flow, Outcome};
-use crate::pipeline::step::{About, Compile, Step};
+use crate::pipeline::step::{About, Compile, ReadyStep};
 use crate::request::context::Scope;
 
 /// Where the upstream itself says that the resource is: the field of the answer is the client's by now.
@@ -29,17 +29,17 @@ impl Created {
         About { follows: true, needs_items: true, writes: vec![CONTENT_LOCATION], ..About::default() }
     }
 
-    pub(crate) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn Step>> {
+    pub(crate) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let address = Located::new(ADDRESS.to_owned(), self.0);
         let (ready, _) = Follow::of(Expression::plain(address)).ready(cx)?;
-        Some(Arc::new(Reading(ready)))
+        Some(Arc::new(FollowStep(ready)))
     }
 }
 
 /// The step, ready.
-struct Reading(Arc<Ready>);
+struct FollowStep(Arc<ReadyFollow>);
 
-impl Step for Reading {
+impl ReadyStep for FollowStep {
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
         let (ready, scope) = (self.0.clone(), scope.clone());
         flow.map(move |producer| {
@@ -49,7 +49,7 @@ impl Step for Reading {
     }
 }
 
-async fn read(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+async fn read(ready: Arc<ReadyFollow>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
         Ok(answer) if creates(&answer) => match ready.created(answer.names.clone(), &scope).await {
             Ok(Some(found)) => Some(Ok(told(answer, found, &ready))),
@@ -66,7 +66,7 @@ fn creates(answer: &Answer) -> bool {
 }
 
 /// The answer with what was read. A 303 has become what it led to.
-fn told(mut answer: Answer, found: Found, ready: &Ready) -> Answer {
+fn told(mut answer: Answer, found: LinkedValue, ready: &ReadyFollow) -> Answer {
     answer.redescribe();
     answer.headers.remove(&CONTENT_LOCATION);
     if answer.status == StatusCode::SEE_OTHER {
@@ -80,9 +80,9 @@ fn told(mut answer: Answer, found: Found, ready: &Ready) -> Answer {
     answer
 }
 
-impl Ready {
+impl ReadyFollow {
     /// The resource at the address in the answer; `None` if there is no such address.
-    async fn created(self: &Arc<Self>, names: Names, scope: &Arc<Scope>) -> Result<Option<Found>, Error> {
+    async fn created(self: &Arc<Self>, names: Names, scope: &Arc<Scope>) -> Result<Option<LinkedValue>, Error> {
         let leads = self.find(&jq::null().into(), &HeaderMap::new(), &names, scope).await?;
         if leads.iter().all(super::leads::Lead::is_nothing) {
             return Ok(None);

@@ -27,9 +27,9 @@ use crate::message::body::Body;
 use crate::message::names::{Base, Named, Names};
 use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, interleave};
-use crate::pipeline::step::answers::{self, Asked};
-use crate::pipeline::step::status::Rules;
-use crate::pipeline::step::{Blame, LinkTemplate, Step, apply, ask_whole, holds, weigh};
+use crate::pipeline::step::answers::{self, AnswersUsed};
+use crate::pipeline::step::status::StatusRules;
+use crate::pipeline::step::{Blame, LinkTemplate, ReadyStep, apply, ask_whole, holds, weigh};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::{Document, Fetched, Fetching};
 use crate::telemetry::request_record::{CallNote, CallingStep};
@@ -41,7 +41,7 @@ use super::growth::Growth;
 use super::leads::{Act, Lead, Links, Variables, expand};
 use super::written::PAGES;
 
-pub(super) struct Ready {
+pub(super) struct ReadyFollow {
     pub(super) links: Links,
     /// The variables with which templated links are expanded.
     pub(super) variables: Option<Variables>,
@@ -62,7 +62,7 @@ pub(super) struct Ready {
     pub(super) pages: Option<u64>,
     pub(super) when: Option<Filter>,
     pub(super) otherwise: Option<Data>,
-    pub(super) rules: Rules,
+    pub(super) rules: StatusRules,
     pub(super) timeout: Option<TimeoutSpec>,
     pub(super) max_body: usize,
     pub(super) upstreams: Vec<Arc<Upstream>>,
@@ -72,7 +72,7 @@ pub(super) struct Ready {
     pub(super) one_document: bool,
     pub(super) first: bool,
     /// Whether anybody asks for the status and the fields of a page.
-    pub(super) asked: Asked,
+    pub(super) asked: AnswersUsed,
     /// For records.
     pub(super) noted: Arc<CallingStep>,
     /// How the pages of several answers follow each other.
@@ -81,7 +81,7 @@ pub(super) struct Ready {
     pub(super) notes_base: bool,
 }
 
-impl Step for Ready {
+impl ReadyStep for ReadyFollow {
     fn templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
         self.link_templates(answer)
     }
@@ -106,7 +106,7 @@ impl Step for Ready {
 }
 
 pub(super) async fn follow_later(
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFollow>,
     outcome: BoxFuture<'static, Outcome>,
     scope: Arc<Scope>,
 ) -> Outcome {
@@ -120,7 +120,7 @@ pub(super) async fn follow_later(
 
 /// How far an item is when its link is found.
 pub(super) enum StartedFollow {
-    Fetching(Item),
+    Fetching(WaitingItem),
     /// The item has to be read, or has several links, or links of links.
     Other(Outcome),
     /// There is nothing to wait for.
@@ -128,16 +128,16 @@ pub(super) enum StartedFollow {
 }
 
 /// An item that waits for the document of its one link.
-pub(super) struct Item {
+pub(super) struct WaitingItem {
     answer: Answer,
     data: Data,
     fetching: Fetching,
-    trust: Trust,
+    trust: CallTrust,
 }
 
 /// Whether a call has the credentials of its upstream. A redirect has no more than the call that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum CallTrust {
     Full,
     Anonymous,
 }
@@ -146,9 +146,9 @@ pub(super) enum Trust {
 ///
 /// By hand: an `async fn` would hold the item twice, as its argument and as what it works with.
 struct Ending {
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFollow>,
     scope: Arc<Scope>,
-    trust: Trust,
+    trust: CallTrust,
     /// The answer that the item is of, until all is there.
     answer: Option<Answer>,
     waits: Waits,
@@ -164,7 +164,11 @@ enum Waits {
 }
 
 impl Ending {
-    fn new(ready: Arc<Ready>, Item { answer, data, fetching, trust }: Item, scope: Arc<Scope>) -> Self {
+    fn new(
+        ready: Arc<ReadyFollow>,
+        WaitingItem { answer, data, fetching, trust }: WaitingItem,
+        scope: Arc<Scope>,
+    ) -> Self {
         Ending { ready, scope, trust, answer: Some(answer), waits: Waits::Document(fetching, data) }
     }
 
@@ -205,7 +209,7 @@ impl Future for Ending {
     }
 }
 
-pub(super) async fn follow(ready: Arc<Ready>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
+pub(super) async fn follow(ready: Arc<ReadyFollow>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
         Ok(answer) if answer.is_usable() => {
             let made = match &ready.links {
@@ -223,7 +227,7 @@ const LARGE: usize = 1 << 20;
 
 /// The value that a link led to.
 #[derive(Clone)]
-pub(super) struct Found {
+pub(super) struct LinkedValue {
     pub(super) data: Data,
     pub(super) base: Option<Base>,
     /// The status of an answer of this; `None` if nothing was found.
@@ -232,25 +236,25 @@ pub(super) struct Found {
     pub(super) head: Option<Data>,
 }
 
-impl Found {
+impl LinkedValue {
     pub(super) fn nothing() -> Self {
-        Found { data: Raw::sound("null".into(), 0).into(), base: None, status: None, head: None }
+        LinkedValue { data: Raw::sound("null".into(), 0).into(), base: None, status: None, head: None }
     }
 
     /// A value that stands for what could not be had.
     pub(super) fn instead(data: Data, head: Option<Data>) -> Self {
-        Found { data, base: None, status: Some(StatusCode::OK), head }
+        LinkedValue { data, base: None, status: Some(StatusCode::OK), head }
     }
 
     /// A part of a document, whose links are relative to where the document came from.
     fn part(data: Data, base: Option<Base>) -> Self {
-        Found { data, base, status: Some(StatusCode::OK), head: None }
+        LinkedValue { data, base, status: Some(StatusCode::OK), head: None }
     }
 
     pub(super) fn document(document: &Document, head: Option<Data>) -> Self {
         // One that is used whatever its status counts as one whose status is 2xx.
         let status = Some(document.status).filter(StatusCode::is_success).unwrap_or_default();
-        Found { data: document.data.clone(), base: Some(document.base.clone()), status: Some(status), head }
+        LinkedValue { data: document.data.clone(), base: Some(document.base.clone()), status: Some(status), head }
     }
 
     /// Makes a redirect that was followed the answer of what it led to.
@@ -262,30 +266,30 @@ impl Found {
     }
 
     /// A list of what several links led to.
-    pub(super) fn list(found: Vec<Found>) -> Self {
+    pub(super) fn list(found: Vec<LinkedValue>) -> Self {
         let head = found.iter().any(|found| found.head.is_some()).then(|| {
             let heads = found.iter().map(|found| found.head.clone().unwrap_or_else(|| jq::null().into()));
             Data::list(heads.collect())
         });
         let list = Data::list(found.into_iter().map(|found| found.data).collect());
-        Found { data: list, base: Some(Base::Several), status: Some(StatusCode::OK), head }
+        LinkedValue { data: list, base: Some(Base::Several), status: Some(StatusCode::OK), head }
     }
 
     /// The document of a relationship to many: the resources of these documents, as if it had been fetched.
-    pub(super) fn joined(found: Vec<Found>) -> Result<Self, Error> {
+    pub(super) fn joined(found: Vec<LinkedValue>) -> Result<Self, Error> {
         let resource = |data: &Data| {
             let raw = data.raw()?;
             hypermedia::field(&raw, "data").or(Some(raw).filter(|raw| raw.bytes() != "null"))
         };
         let resources: Vec<Raw> = found.iter().filter_map(|found| resource(&found.data)).collect();
-        let several = Found::list(found);
+        let several = LinkedValue::list(found);
         let mut text = b"{\"data\":[".to_vec();
         for (at, resource) in resources.iter().enumerate() {
             text.extend_from_slice(if at > 0 { b"," } else { b"" });
             text.extend_from_slice(resource.bytes());
         }
         text.extend_from_slice(b"]}");
-        Ok(Found { data: Raw::check(&text.into())?.into(), ..several })
+        Ok(LinkedValue { data: Raw::check(&text.into())?.into(), ..several })
     }
 }
 
@@ -293,7 +297,7 @@ impl Found {
 pub(super) enum Reached {
     Document(Headed),
     /// There is none, and this stands for it.
-    Instead(Found),
+    Instead(LinkedValue),
 }
 
 /// A document, and its head if that is wanted.
@@ -303,9 +307,9 @@ pub(super) type Headed = (Arc<Document>, Option<Data>);
 type Author = Option<Arc<str>>;
 
 impl Reached {
-    pub(super) fn into_found(self) -> Found {
+    pub(super) fn into_found(self) -> LinkedValue {
         match self {
-            Reached::Document((document, head)) => Found::document(&document, head),
+            Reached::Document((document, head)) => LinkedValue::document(&document, head),
             Reached::Instead(found) => found,
         }
     }
@@ -408,7 +412,7 @@ pub(super) async fn together<F: Future>(futures: impl ExactSizeIterator<Item = F
     if most < futures.len() { stream::iter(futures).buffered(most).collect().await } else { join_all(futures).await }
 }
 
-impl Ready {
+impl ReadyFollow {
     /// Starts to fetch what the usual item needs: one that is at hand, with one link.
     pub(super) fn open(self: &Arc<Self>, outcome: Outcome, scope: &Arc<Scope>) -> StartedFollow {
         let answer = match outcome {
@@ -438,10 +442,10 @@ impl Ready {
                 return StartedFollow::Over(Some(Err(self.too_many(&links).at_step("follow"))));
             }
             Some(Ok(leads)) => match leads.into_iter().next() {
-                Some(Lead::Part(part)) => Ok(Reached::Instead(Found::part(part, site.base))),
+                Some(Lead::Part(part)) => Ok(Reached::Instead(LinkedValue::part(part, site.base))),
                 Some(Lead::Link(link)) => match self.reach(&link, None, &site, scope) {
                     Ok(Some((fetching, trust))) => {
-                        return StartedFollow::Fetching(Item { answer, data, fetching, trust });
+                        return StartedFollow::Fetching(WaitingItem { answer, data, fetching, trust });
                     }
                     Ok(None) => self.judge(self.missing(&link)),
                     Err(error) => self.judge(Err(error)),
@@ -601,7 +605,7 @@ impl Ready {
         leads: Vec<Lead>,
         site: Site,
         scope: Arc<Scope>,
-    ) -> BoxFuture<'static, Result<Found, Error>> {
+    ) -> BoxFuture<'static, Result<LinkedValue, Error>> {
         Box::pin(async move {
             if leads.len() as u64 > self.limit {
                 return Err(self.too_many(&leads));
@@ -617,20 +621,20 @@ impl Ready {
             if self.limit == 1 && !many {
                 return match leads.into_iter().next() {
                     Some(lead) => self.one(lead, &site, &scope).await,
-                    None => Ok(Found::nothing()),
+                    None => Ok(LinkedValue::nothing()),
                 };
             }
             let (most, site) = self.share(leads.len(), site);
             let found = leads.into_iter().map(|lead| self.one(lead, &site, &scope));
             let found = together(found, most).await;
-            let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+            let found = found.into_iter().collect::<Result<Vec<LinkedValue>, Error>>()?;
             let weight = found.iter().map(|found| found.data.weight()).sum();
             site.grow(weight, self.max_body).await?;
             let one = self.limit == 1;
-            let join = move |found: Vec<Found>| match (many, one) {
-                (true, true) => Found::joined(found),
-                (true, false) => Ok(Found::list(vec![Found::joined(found)?])),
-                (false, _) => Ok(Found::list(found)),
+            let join = move |found: Vec<LinkedValue>| match (many, one) {
+                (true, true) => LinkedValue::joined(found),
+                (true, false) => Ok(LinkedValue::list(vec![LinkedValue::joined(found)?])),
+                (false, _) => Ok(LinkedValue::list(found)),
             };
             match weight <= LARGE {
                 true => join(found),
@@ -652,18 +656,18 @@ impl Ready {
 
     /// The value of a lead: the document of a link and what its own links lead to, or what stands for it; or a part, and
     /// what its links lead to.
-    async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<Found, Error> {
+    async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<LinkedValue, Error> {
         let nothing = Data::from(jq::null());
         let (link, act) = match &lead {
             Lead::Link(link) | Lead::Action(link, _) | Lead::Part(link) => (link, None),
             Lead::Act(act) => (&act.link, Some(act)),
             Lead::Typed(named) => match &named.included {
-                Some(part) => return Ok(Found::part(part.clone().into(), site.base.clone())),
+                Some(part) => return Ok(LinkedValue::part(part.clone().into(), site.base.clone())),
                 None => (&nothing, None),
             },
         };
         let (own, below, headers) = match &lead {
-            Lead::Part(part) => (Found::part(part.clone(), site.base.clone()), site.below(), Fields::default()),
+            Lead::Part(part) => (LinkedValue::part(part.clone(), site.base.clone()), site.below(), Fields::default()),
             _ => match self.document(&lead, (link, act), site, scope).await? {
                 Reached::Instead(found) => return Ok(found),
                 Reached::Document((document, head)) => {
@@ -672,7 +676,7 @@ impl Ready {
                     let trail = site.trail.iter().chain(site.url()).cloned().collect();
                     let base = Some(document.base.clone());
                     (
-                        Found::document(&document, head),
+                        LinkedValue::document(&document, head),
                         Site { base, author, trail, ..site.below() },
                         document.headers.clone(),
                     )
@@ -688,7 +692,7 @@ impl Ready {
             // The chain ends with this document.
             (false, true) => Ok(own),
             (false, false) => Ok(found),
-            (true, _) => Ok(Found { data: self.put(unread(own.data), found.data, found.head).await?, ..own }),
+            (true, _) => Ok(LinkedValue { data: self.put(unread(own.data), found.data, found.head).await?, ..own }),
         }
     }
 
@@ -724,12 +728,12 @@ impl Ready {
 
     pub(super) fn judge(&self, fetched: Result<Option<Arc<Document>>, Error>) -> Result<Reached, Error> {
         let fetched = match fetched {
-            Ok(None) => return Ok(Reached::Instead(Found::nothing())),
+            Ok(None) => return Ok(Reached::Instead(LinkedValue::nothing())),
             Ok(Some(document)) => Ok(document),
             Err(error) => Err(error),
         };
         let head = self.head_of(&fetched);
-        let instead = |data| Reached::Instead(Found::instead(data, head.clone()));
+        let instead = |data| Reached::Instead(LinkedValue::instead(data, head.clone()));
         let document = match fetched {
             Ok(document) => match self.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(instead),
@@ -758,7 +762,7 @@ impl Ready {
         named: &Identifier,
         site: &Site,
         scope: &Arc<Scope>,
-    ) -> Result<Option<(Fetching, Trust)>, Error> {
+    ) -> Result<Option<(Fetching, CallTrust)>, Error> {
         let Some(Base::At(author, _)) = &site.base else { return Ok(None) };
         let author = self.upstreams.iter().find(|upstream| upstream.name() == author);
         let Some((to, path)) = author.and_then(|author| author.types().call(&named.kind, &named.id)) else {
@@ -791,7 +795,7 @@ impl Ready {
         act: Option<&Arc<Act>>,
         site: &Site,
         scope: &Arc<Scope>,
-    ) -> Result<Option<(Fetching, Trust)>, Error> {
+    ) -> Result<Option<(Fetching, CallTrust)>, Error> {
         match self.place(link, site.base.as_ref(), scope)? {
             Some(place) if !site.was_at(&place.url) => self.fetch(place, &site.author, act, scope).map(Some),
             _ => Ok(None),
@@ -813,7 +817,7 @@ impl Ready {
     async fn arrive(
         self: Arc<Self>,
         fetched: Fetched,
-        trust: Trust,
+        trust: CallTrust,
         act: Option<Arc<Act>>,
         scope: Arc<Scope>,
     ) -> Fetched {
@@ -826,7 +830,7 @@ impl Ready {
             let wrong = || Error::new(Kind::Unusable, "a redirect of the upstream leads to no URL");
             let place =
                 self.locate(location.ok_or_else(wrong).map_err(name)?, Some(&document.base), &scope).map_err(name)?;
-            let author = Some(upstream.clone()).filter(|_| trust == Trust::Full);
+            let author = Some(upstream.clone()).filter(|_| trust == CallTrust::Full);
             act = act.filter(|act| stays(document.status, &act.method));
             let (fetching, own) = self.fetch(place, &author, act.as_ref(), &scope)?;
             trust = own;
@@ -868,7 +872,7 @@ impl Ready {
         author: &Author,
         act: Option<&Arc<Act>>,
         scope: &Arc<Scope>,
-    ) -> Result<(Fetching, Trust), Error> {
+    ) -> Result<(Fetching, CallTrust), Error> {
         let name = place.upstream.name();
         let own = author.as_ref() == Some(name) || self.named.contains(name);
         let method = act.map_or(Method::GET, |act| act.method.clone());
@@ -921,9 +925,9 @@ impl Ready {
             };
             let name = place.upstream.name().clone();
             let base = Base::At(name, place.url);
-            Fetch { calling: place.upstream.call(call), base, bound, acted, reading: None }
+            DocumentFetch { calling: place.upstream.call(call), base, bound, acted, reading: None }
         };
-        let trust = if trusted { Trust::Full } else { Trust::Anonymous };
+        let trust = if trusted { CallTrust::Full } else { CallTrust::Anonymous };
         match shared {
             true => Ok((scope.memo().fetch(key, start), trust)),
             // Each is a call of its own: it may change something, or answer without a body.
@@ -1027,7 +1031,7 @@ pin_project! {
     /// The call for a document, and the reading of its answer.
     ///
     /// By hand: an `async fn` would hold the call twice, and the room for an answer that is still to come.
-    struct Fetch<C> {
+    struct DocumentFetch<C> {
         #[pin]
         calling: C,
         base: Base,
@@ -1038,7 +1042,7 @@ pin_project! {
     }
 }
 
-impl<C: Future<Output = Result<Answer, Error>>> Future for Fetch<C> {
+impl<C: Future<Output = Result<Answer, Error>>> Future for DocumentFetch<C> {
     type Output = Fetched;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fetched> {
@@ -1107,28 +1111,28 @@ pub(super) fn nests(value: &Value, levels: usize) -> bool {
 }
 
 /// Each answer, and the pages that follow it.
-pub(super) fn turn(ready: Arc<Ready>, flow: Flow, scope: Arc<Scope>) -> Flow {
+pub(super) fn turn(ready: Arc<ReadyFollow>, flow: Flow, scope: Arc<Scope>) -> Flow {
     let (at_once, order) = (flow.at_once(), ready.order);
-    let begin: Begin = Box::new(move |producer| {
+    let begin: PageStarter = Box::new(move |producer| {
         let (ready, scope, left) = (ready.clone(), scope.clone(), ready.pages.unwrap_or(PAGES));
-        Box::pin(Pages { ready, scope, next: Next::First(producer), seen: Vec::new(), left }.begin())
+        Box::pin(Pages { ready, scope, next: NextPage::First(producer), seen: Vec::new(), left }.begin())
     });
     // One more than flows on: the next page is fetched meanwhile.
     Flow::stream(interleave(flow.drive(order, begin), order, at_once), at_once.max(2))
 }
 
-type Begin = Box<dyn FnMut(Producer) -> BoxFuture<'static, BoxStream<'static, Producer>> + Send>;
+type PageStarter = Box<dyn FnMut(Producer) -> BoxFuture<'static, BoxStream<'static, Producer>> + Send>;
 
 /// The pages of one answer.
 pub(super) struct Pages {
-    ready: Arc<Ready>,
+    ready: Arc<ReadyFollow>,
     scope: Arc<Scope>,
-    next: Next,
+    next: NextPage,
     seen: Vec<Arc<str>>,
     left: u64,
 }
 
-pub(super) enum Next {
+pub(super) enum NextPage {
     First(Producer),
     /// With the upstream that has written the link.
     Page(Place, Author, Names),
@@ -1146,11 +1150,13 @@ impl Pages {
     }
 
     async fn turn(mut self) -> Option<(Producer, Self)> {
-        let (id, outcome) = match std::mem::replace(&mut self.next, Next::None) {
-            Next::None => return None,
-            Next::First(producer) => (producer.id, producer.outcome.await?),
-            Next::Page(place, author, names) => (self.scope.next_producer(), self.fetch(place, &author, names).await),
-            Next::Failed(error) => (self.scope.next_producer(), Err(error)),
+        let (id, outcome) = match std::mem::replace(&mut self.next, NextPage::None) {
+            NextPage::None => return None,
+            NextPage::First(producer) => (producer.id, producer.outcome.await?),
+            NextPage::Page(place, author, names) => {
+                (self.scope.next_producer(), self.fetch(place, &author, names).await)
+            }
+            NextPage::Failed(error) => (self.scope.next_producer(), Err(error)),
         };
         let outcome = match outcome {
             Ok(answer) if answer.is_usable() => self.open(answer).await,
@@ -1201,11 +1207,11 @@ impl Pages {
             Ok(Some(_)) if self.left == 0 => {
                 let pages = self.ready.pages.unwrap_or(PAGES);
                 let error = Error::new(Kind::Oversized, format!("there are more than {pages} pages"));
-                Next::Failed(error.at_end_of_list())
+                NextPage::Failed(error.at_end_of_list())
             }
-            Ok(Some((place, author))) => Next::Page(place, author, answer.names.clone()),
-            Ok(None) => Next::None,
-            Err(error) => Next::Failed(format::explain(text.as_ref(), error)),
+            Ok(Some((place, author))) => NextPage::Page(place, author, answer.names.clone()),
+            Ok(None) => NextPage::None,
+            Err(error) => NextPage::Failed(format::explain(text.as_ref(), error)),
         };
         answer.redescribe();
         answer.body = page.into();

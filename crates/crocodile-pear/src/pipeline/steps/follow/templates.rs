@@ -1,7 +1,7 @@
 //! The templates among the links of a recorded answer, for `explain`.
 
 use super::leads::{Lead, Links, Related, Variables, template};
-use super::ready::Ready;
+use super::ready::ReadyFollow;
 use crate::hypermedia::{self, Prefer, Relation};
 use crate::jq::{self, Data, Filter};
 use crate::json::Raw;
@@ -9,7 +9,7 @@ use crate::json::value;
 use crate::pipeline::step::LinkTemplate;
 use crate::template::uri_template;
 
-impl Ready {
+impl ReadyFollow {
     /// The templates that its links are in this answer, or in an object of it: an `each` may stand before.
     pub(super) fn link_templates(&self, answer: &Raw) -> Vec<LinkTemplate> {
         let mut found: Vec<LinkTemplate> = Vec::new();

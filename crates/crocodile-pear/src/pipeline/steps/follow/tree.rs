@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::leads::{Lead, Links, Related, expand};
-use super::ready::{Found, Reached, Ready, Site, join, together};
+use super::ready::{LinkedValue, Reached, ReadyFollow, Site, join, together};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::hypermedia::{self, Form, Source};
@@ -41,7 +41,7 @@ struct Spot {
     joined: bool,
 }
 
-impl Ready {
+impl ReadyFollow {
     /// The item, with the tree of documents in it.
     pub(super) async fn grown(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
         let text = format::Text::of(&answer);
@@ -84,7 +84,7 @@ impl Ready {
                 return self.put_first(&related.relation.name, branch.data, missing?);
             }
             if branch.level == 0 && spots.is_empty() {
-                return self.put_first(&related.relation.name, branch.data, Reached::Instead(Found::nothing()));
+                return self.put_first(&related.relation.name, branch.data, Reached::Instead(LinkedValue::nothing()));
             }
             let (most, site) = self.share(leads.len(), branch.site);
             let branch = Branch { site, ..branch };
@@ -236,7 +236,7 @@ fn splice(name: &str, document: &Data, spots: &[Spot], found: &[Data]) -> Result
 /// The value of a relation of one resource: a document, or a list if the resource says so.
 fn value(spot: &Spot, found: &[Data]) -> Result<Data, Error> {
     if spot.joined {
-        return Found::joined(found.iter().map(|data| Found::instead(data.clone(), None)).collect())
+        return LinkedValue::joined(found.iter().map(|data| LinkedValue::instead(data.clone(), None)).collect())
             .map(|found| found.data);
     }
     Ok(match found {

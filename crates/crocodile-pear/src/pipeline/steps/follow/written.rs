@@ -51,7 +51,7 @@ impl From<Prefer> for hypermedia::Prefer {
 
 /// The keys of the item under which what was fetched is put.
 #[derive(Clone, Debug)]
-pub struct As {
+pub struct ResultKeys {
     /// That of the document.
     pub body: Option<Located<String>>,
     /// That of the status and the header fields of its answer.
@@ -68,7 +68,7 @@ spec! {
     }
 }
 
-impl As {
+impl ResultKeys {
     /// A place of it in the configuration.
     pub(super) fn span(&self) -> Span {
         self.body.as_ref().or(self.head.as_ref()).map(|name| name.span).unwrap_or_default()
@@ -82,17 +82,17 @@ impl As {
     }
 }
 
-impl From<String> for As {
+impl From<String> for ResultKeys {
     fn from(name: String) -> Self {
-        As { body: Some(name.into()), head: None }
+        ResultKeys { body: Some(name.into()), head: None }
     }
 }
 
-impl Decode for As {
+impl Decode for ResultKeys {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let NodeKind::Map(_) = node.kind else {
             let body = Located::decode(node, problems)?;
-            return Some(As { body: Some(body), head: None });
+            return Some(ResultKeys { body: Some(body), head: None });
         };
         let AsParts { head, body } = AsParts::decode(node, problems)?;
         match (&head, &body) {
@@ -102,7 +102,7 @@ impl Decode for As {
             (Some(head), Some(body)) if head.value == body.value => {
                 problems.error(body.span, "`head` and `body` have the same key", "give them two keys")
             }
-            _ => Some(As { body, head }),
+            _ => Some(ResultKeys { body, head }),
         }
     }
 
@@ -231,7 +231,7 @@ spec! {
         /// of the answer, `{"status": 200, "headers": {…}}`, are put under one key, and the document under the other; with
         /// `head` alone, the document is dropped: `method: HEAD` has none. Without a call, the head is null.
         #[name = "as"]
-        pub name: Option<As>,
+        pub name: Option<ResultKeys>,
         /// The `as` of the document against which relative links are resolved, if the expression does not begin with
         /// it.
         pub base: Option<Located<String>>,
