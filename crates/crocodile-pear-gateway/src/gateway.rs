@@ -29,7 +29,7 @@ use crocodile_pear::unstable::pipeline::step::{
     ByName, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
 };
 use crocodile_pear::unstable::pipeline::steps::Written;
-use crocodile_pear::unstable::upstream::{Resolver, Upstream, UpstreamEnvironment};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, UpstreamEnvironment};
 use http::Method;
 use indexmap::IndexMap;
 
@@ -66,9 +66,9 @@ pub struct Gateway {
     records: bool,
     traces: Option<Arc<Traces>>,
     /// By name, also those that lead to others.
-    upstreams: Arc<IndexMap<String, Arc<Upstream>>>,
+    upstreams: Arc<IndexMap<String, Arc<ReadyUpstream>>>,
     /// The upstreams that have servers.
-    called: IndexMap<String, Arc<Upstream>>,
+    called: IndexMap<String, Arc<ReadyUpstream>>,
     databases: IndexMap<String, Arc<Database>>,
     lasting: Lasting,
     /// How many bytes the caches may hold.
@@ -116,7 +116,7 @@ fn pipeline(spec: &EndpointSpec) -> Vec<Located<Written>> {
 }
 
 /// The upstreams that have servers.
-fn called(all: &IndexMap<String, Arc<Upstream>>) -> IndexMap<String, Arc<Upstream>> {
+fn called(all: &IndexMap<String, Arc<ReadyUpstream>>) -> IndexMap<String, Arc<ReadyUpstream>> {
     let own = all.iter().filter(|(_, upstream)| !upstream.is_choice());
     own.map(|(name, upstream)| (name.clone(), upstream.clone())).collect()
 }
@@ -517,7 +517,7 @@ impl Gateway {
 
     /// Host names without an address, each with its upstream and the reason.
     pub fn unresolved(&self) -> Vec<(String, Box<str>, Arc<str>)> {
-        let of = |(name, upstream): (&String, &Arc<Upstream>)| {
+        let of = |(name, upstream): (&String, &Arc<ReadyUpstream>)| {
             let name = name.clone();
             upstream.unresolved().into_iter().map(move |(host, why)| (name.clone(), host, why))
         };
@@ -526,12 +526,12 @@ impl Gateway {
 
     /// The upstreams that have servers, by name.
     #[allow(clippy::misnamed_getters, reason = "operators see those that have servers")]
-    pub fn upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
+    pub fn upstreams(&self) -> &IndexMap<String, Arc<ReadyUpstream>> {
         &self.called
     }
 
     /// All upstreams by name, also those that lead to others.
-    pub fn named_upstreams(&self) -> &IndexMap<String, Arc<Upstream>> {
+    pub fn named_upstreams(&self) -> &IndexMap<String, Arc<ReadyUpstream>> {
         &self.upstreams
     }
 

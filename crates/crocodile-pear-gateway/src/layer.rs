@@ -18,7 +18,7 @@ use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::pipeline::step::{self, ByName, Known, KnownRoute};
 use crocodile_pear::unstable::request::context::{Scope, undotted};
 use crocodile_pear::unstable::template::{self, Piece, Template, TemplateKind};
-use crocodile_pear::unstable::upstream::{Resolver, Upstream, UpstreamEnvironment};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, UpstreamEnvironment};
 use futures_util::future::BoxFuture;
 use http::Response;
 
@@ -144,7 +144,7 @@ pub struct CompileServices<'a> {
     /// The DNS resolver of the document; `None` for the system's.
     pub resolver: Option<Resolver>,
     /// The upstreams that a layer may call.
-    pub upstreams: ByName<'a, Upstream>,
+    pub upstreams: ByName<'a, ReadyUpstream>,
     /// The store that several gateways share.
     pub store: Option<Arc<Store>>,
     /// The exporter of spans.
@@ -285,7 +285,7 @@ impl Compile<'_> {
     }
 
     /// The upstream of this name.
-    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
+    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<ReadyUpstream>> {
         let known = Known { upstreams: self.services.upstreams, ..Known::default() };
         step::Compile::new(known, name.span, self.problems).upstream(name)
     }

@@ -21,7 +21,7 @@ pub mod types;
 
 pub use self::servers::balance::{BalanceSpec, Way};
 
-pub use self::call::{Call, CallContext, Events, Presents, Root};
+pub use self::call::{CallContext, EventUse, Presents, TargetRoot, UpstreamCall};
 
 pub use self::call::fields::CallFields;
 pub use self::connect::PhaseTotal;
@@ -36,20 +36,20 @@ pub use self::call::forward::{FieldsSpec, Forward, ForwardedSpec, HostSpec, Like
 pub(crate) use self::call::forward::{NEVER_FOUND, TRACED, asked_host, is_new};
 pub use self::call::noting::ForCaches;
 pub use self::call::timing::CallEnd;
-pub use self::connect::location::{Location, ServerSpec, Service};
+pub use self::connect::location::{DnsService, Location, ServerSpec};
 pub use self::environment::UpstreamEnvironment;
 pub use self::health::HealthSpec;
-pub(crate) use self::link::Address;
+pub(crate) use self::link::UpstreamAddress;
 pub use self::servers::mirror::MirrorSpec;
 
 pub use self::call::public::{LinksSpec, PublicSpec, UnservedSpec};
 pub use self::call::rewrite::RewriteSpec;
 pub use self::call::timeouts::{TimeoutSpec, Timeouts};
 pub use self::connect::resolve::{Resolver, ResolverSpec};
-pub use self::ready::Upstream;
+pub use self::ready::ReadyUpstream;
 pub use self::remote::{Remote, RemoteLimits};
 pub use self::servers::retry::{Cause, RetrySpec};
-pub use self::servers::settings::Settings;
+pub use self::servers::settings::UpstreamSettings;
 pub use self::servers::state::ServerState;
 pub use self::spec::UpstreamSpec;
 #[cfg(feature = "tls")]

@@ -14,7 +14,7 @@ use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::loop_detection;
 use crocodile_pear::unstable::message::answer::Answer;
 use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::upstream::{Call, Settings, Timeouts, Trailing, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Timeouts, Trailing, UpstreamCall, UpstreamSettings};
 use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Frame, SizeHint};
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 /// A scripted upstream, and the client's view of it.
 struct Stage {
     listener: TcpListener,
-    upstream: Arc<Upstream>,
+    upstream: Arc<ReadyUpstream>,
 }
 
 impl Stage {
@@ -35,24 +35,24 @@ impl Stage {
         Self::with(|_| {}).await
     }
 
-    async fn with(set: impl FnOnce(&mut Settings)) -> Self {
+    async fn with(set: impl FnOnce(&mut UpstreamSettings)) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let mut settings = Settings::new("books", format!("http://127.0.0.1:{port}/api").parse().unwrap());
+        let mut settings = UpstreamSettings::new("books", format!("http://127.0.0.1:{port}/api").parse().unwrap());
         set(&mut settings);
-        Stage { listener, upstream: Upstream::new(settings).unwrap() }
+        Stage { listener, upstream: ReadyUpstream::new(settings).unwrap() }
     }
 
     async fn accept(&self) -> Peer {
         Peer { stream: self.listener.accept().await.unwrap().0 }
     }
 
-    async fn call(&self, call: Call) -> Result<Answer, Error> {
+    async fn call(&self, call: UpstreamCall) -> Result<Answer, Error> {
         self.upstream.call(call).await
     }
 
     /// Makes a call whose connection is accepted, asked, answered with `pieces` and then left to `end`.
-    async fn exchange(&self, call: Call, pieces: &[&[u8]], end: End) -> Result<Whole, Error> {
+    async fn exchange(&self, call: UpstreamCall, pieces: &[&[u8]], end: End) -> Result<Whole, Error> {
         let serve = async {
             let mut peer = self.accept().await;
             peer.head().await;
@@ -149,16 +149,16 @@ async fn whole(answer: Answer) -> Result<Whole, Error> {
     Ok(Whole { status, headers, body, trailers })
 }
 
-fn get(target: &str) -> Call {
+fn get(target: &str) -> UpstreamCall {
     with(Method::GET, target, None)
 }
 
-fn post(body: Body) -> Call {
+fn post(body: Body) -> UpstreamCall {
     with(Method::POST, "/x", Some(body))
 }
 
-fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call { method, body, trailing: Trailing::own(), ..Call::get(target.into()) }
+fn with(method: Method, target: &str, body: Option<Body>) -> UpstreamCall {
+    UpstreamCall { method, body, trailing: Trailing::own(), ..UpstreamCall::get(target.into()) }
 }
 
 fn text(text: &'static str) -> Body {
@@ -480,7 +480,7 @@ async fn a_kept_connection_that_was_closed_is_replaced() {
 }
 
 /// Makes `call` on a kept connection whose peer closes it when it has read the head; a second one would be served.
-async fn betray(stage: &Stage, call: Call) -> Result<Whole, Error> {
+async fn betray(stage: &Stage, call: UpstreamCall) -> Result<Whole, Error> {
     let first = async {
         let mut peer = stage.accept().await;
         peer.head().await;
@@ -709,15 +709,15 @@ async fn a_refused_connection_says_so_without_an_address() {
 async fn a_name_is_resolved() {
     let stage = Stage::new().await;
     let port = stage.listener.local_addr().unwrap().port();
-    let settings = Settings::new("books", format!("http://localhost:{port}").parse().unwrap());
-    let stage = Stage { upstream: Upstream::new(settings).unwrap(), ..stage };
+    let settings = UpstreamSettings::new("books", format!("http://localhost:{port}").parse().unwrap());
+    let stage = Stage { upstream: ReadyUpstream::new(settings).unwrap(), ..stage };
     assert_eq!(stage.exchange(get("/"), &[OK], End::Stay).await.unwrap().body, "ok");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upstream_that_never_answers_times_out() {
     let stage = Stage::new().await;
-    let call = Call { timeouts: limit(|timeouts| timeouts.first_byte = seconds(2)), ..get("/") };
+    let call = UpstreamCall { timeouts: limit(|timeouts| timeouts.first_byte = seconds(2)), ..get("/") };
     let since = Instant::now();
     let error = stage.exchange(call, &[b"HTTP/1.1 200 OK\r\n"], End::Stay).await.unwrap_err();
     assert_eq!((error.kind(), error.detail()), (Kind::Timeout, "the upstream did not answer in time"));
@@ -727,7 +727,7 @@ async fn an_upstream_that_never_answers_times_out() {
 #[tokio::test(start_paused = true)]
 async fn an_upstream_that_stops_in_its_answer_times_out() {
     let stage = Stage::new().await;
-    let call = Call { timeouts: limit(|timeouts| timeouts.idle = seconds(7)), ..get("/") };
+    let call = UpstreamCall { timeouts: limit(|timeouts| timeouts.idle = seconds(7)), ..get("/") };
     let since = Instant::now();
     let wire = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc";
     let error = stage.exchange(call, &[wire], End::Stay).await.unwrap_err();
@@ -738,7 +738,7 @@ async fn an_upstream_that_stops_in_its_answer_times_out() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_takes_too_long_in_all_times_out() {
     let stage = Stage::new().await;
-    let call = Call { timeouts: limit(|timeouts| timeouts.call = seconds(10)), ..get("/") };
+    let call = UpstreamCall { timeouts: limit(|timeouts| timeouts.call = seconds(10)), ..get("/") };
     let serve = async {
         let mut peer = stage.accept().await;
         peer.send(b"HTTP/1.1 200 OK\r\n\r\n").await;
@@ -809,7 +809,8 @@ async fn a_client_that_does_not_send_takes_the_time_of_its_call() {
 async fn a_connection_that_does_not_come_about_times_out() {
     // Nobody accepts here, and the queue is full.
     let (_held, address) = full().unwrap();
-    let upstream = Upstream::new(Settings::new("books", format!("http://{address}").parse().unwrap())).unwrap();
+    let upstream =
+        ReadyUpstream::new(UpstreamSettings::new("books", format!("http://{address}").parse().unwrap())).unwrap();
     let since = Instant::now();
     let error = upstream.call(get("/")).await.err().unwrap();
     assert_eq!((error.kind(), error.detail()), (Kind::Timeout, "connecting timed out"));

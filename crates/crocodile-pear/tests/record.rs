@@ -17,7 +17,7 @@ use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::pipeline::step::{ByName, Known, KnownRoute};
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::telemetry::request_record::{CacheResult, CallNote, CallRecord, CallingStep, Record};
-use crocodile_pear::unstable::upstream::{Call, Upstream, UpstreamEnvironment, UpstreamSpec};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamCall, UpstreamEnvironment, UpstreamSpec};
 use crocodile_pear_peers::absent::nobody;
 use crocodile_pear_peers::asked::Asked;
 use crocodile_pear_peers::served::Served;
@@ -47,7 +47,7 @@ async fn serve(stream: TcpStream, answer: &str) -> Option<()> {
     }
 }
 
-fn upstream(name: &str, written: Json) -> Arc<Upstream> {
+fn upstream(name: &str, written: Json) -> Arc<ReadyUpstream> {
     let mut problems = Problems::default();
     let files = |_: &_| Err("no files".to_owned());
     let given = UpstreamEnvironment {
@@ -68,7 +68,7 @@ fn recorded() -> (Arc<Scope>, Arc<Record>) {
 }
 
 /// Runs a pipeline to the end of its answer.
-async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<Upstream>>, scope: &Arc<Scope>) -> Answer {
+async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<ReadyUpstream>>, scope: &Arc<Scope>) -> Answer {
     let mut problems = Problems::default();
     let written = Vec::decode(&Node::from_json(&pipeline), &mut problems).unwrap();
     let route = KnownRoute { method: Some(&Method::GET), ..KnownRoute::default() };
@@ -81,9 +81,9 @@ async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<Upstream>>, scope:
 }
 
 /// Calls an upstream without a pipeline.
-fn call(record: &Arc<Record>, target: &str) -> Call {
+fn call(record: &Arc<Record>, target: &str) -> UpstreamCall {
     let step = Arc::new(CallingStep { index: 0, name: "request".into(), hidden: Default::default() });
-    Call { note: Some(CallNote::new(record, &step)), ..Call::get(target.to_owned()) }
+    UpstreamCall { note: Some(CallNote::new(record, &step)), ..UpstreamCall::get(target.to_owned()) }
 }
 
 fn in_order(call: &CallRecord) -> bool {

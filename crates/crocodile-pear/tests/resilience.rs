@@ -11,7 +11,7 @@ use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Json, Located, Node};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::upstream::{Call, Upstream, UpstreamEnvironment, UpstreamSpec};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamCall, UpstreamEnvironment, UpstreamSpec};
 use crocodile_pear_peers::absent::nobody;
 use crocodile_pear_peers::moody::Server;
 use futures_util::future::join_all;
@@ -19,7 +19,7 @@ use http::Method;
 use serde_json::json;
 
 /// An upstream as it would be written.
-fn upstream(written: Json) -> Arc<Upstream> {
+fn upstream(written: Json) -> Arc<ReadyUpstream> {
     let mut problems = Problems::default();
     let spec = UpstreamSpec::decode(&Node::from_json(&written), &mut problems);
     let none = |_: &Located<String>| Err("there are no files".to_owned());
@@ -30,15 +30,15 @@ fn upstream(written: Json) -> Arc<Upstream> {
     upstream.unwrap_or_else(|| panic!("{:?}", problems.into_sorted()))
 }
 
-async fn ask(upstream: &Arc<Upstream>, method: Method) -> Result<u16, Error> {
+async fn ask(upstream: &Arc<ReadyUpstream>, method: Method) -> Result<u16, Error> {
     let body = (method == Method::POST).then(|| Body::Bytes(Bytes::from_static(b"once")));
-    let answer = upstream.call(Call { method, body, ..Call::get("/".to_owned()) }).await?;
+    let answer = upstream.call(UpstreamCall { method, body, ..UpstreamCall::get("/".to_owned()) }).await?;
     assert_eq!(answer.body.collect(100).await?, "ok");
     Ok(answer.status.as_u16())
 }
 
 /// So many requests, so many at a time; how many were not answered with 200.
-async fn load(upstream: &Arc<Upstream>, requests: usize, at_once: usize) -> usize {
+async fn load(upstream: &Arc<ReadyUpstream>, requests: usize, at_once: usize) -> usize {
     let one = |share: usize| async move {
         let mut failed = 0;
         for _ in 0..share {
@@ -49,7 +49,7 @@ async fn load(upstream: &Arc<Upstream>, requests: usize, at_once: usize) -> usiz
     join_all((0..at_once).map(|_| one(requests / at_once))).await.iter().sum()
 }
 
-fn three(servers: &[Server; 3], more: Json) -> Arc<Upstream> {
+fn three(servers: &[Server; 3], more: Json) -> Arc<ReadyUpstream> {
     let mut written = json!({"urls": servers.each_ref().map(Server::url)});
     written.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     upstream(written)

@@ -11,7 +11,7 @@ use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::Error as CallError;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::net::tls::TlsSettings;
-use crocodile_pear::unstable::upstream::{Call, Resolver, Settings, Timeouts, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, Timeouts, UpstreamCall, UpstreamSettings};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
@@ -42,7 +42,7 @@ pub struct Transport {
     ca: Option<Vec<u8>>,
     resolver: Option<Resolver>,
     /// By origin: an authority may have its resources at several.
-    origins: Mutex<HashMap<String, Arc<Upstream>>>,
+    origins: Mutex<HashMap<String, Arc<ReadyUpstream>>>,
 }
 
 impl Transport {
@@ -50,7 +50,7 @@ impl Transport {
         Transport { ca, resolver, origins: Mutex::default() }
     }
 
-    fn upstream(&self, uri: &Uri) -> Result<Arc<Upstream>, Error> {
+    fn upstream(&self, uri: &Uri) -> Result<Arc<ReadyUpstream>, Error> {
         let (Some("https"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(other(format!("the authority names `{uri}`, which is not an `https` URL")));
         };
@@ -62,8 +62,9 @@ impl Transport {
         let tls = TlsSettings { ca: self.ca.clone(), ..TlsSettings::default() };
         let timeouts = Timeouts { call: Timeout::After(CALL), ..Timeouts::default() };
         let url: Uri = origin.parse()?;
-        let settings = Settings { tls, timeouts, resolver: self.resolver.clone(), ..Settings::new("acme", url) };
-        let upstream = Upstream::new(settings).map_err(|error| other(error.detail().to_owned()))?;
+        let settings =
+            UpstreamSettings { tls, timeouts, resolver: self.resolver.clone(), ..UpstreamSettings::new("acme", url) };
+        let upstream = ReadyUpstream::new(settings).map_err(|error| other(error.detail().to_owned()))?;
         origins.insert(origin, upstream.clone());
         Ok(upstream)
     }
@@ -79,13 +80,13 @@ impl HttpClient for Transport {
     }
 }
 
-async fn send(upstream: Arc<Upstream>, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
+async fn send(upstream: Arc<ReadyUpstream>, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
     let (head, body) = request.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(never) => match never {},
     };
-    let mut call = Call::get(head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned());
+    let mut call = UpstreamCall::get(head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned());
     call.method = head.method;
     call.headers = head.headers;
     // RFC 8555, 6.1: the client's own name.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::unstable::database::{self, Database};
-use crocodile_pear::unstable::upstream::{ServerState, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, ServerState};
 use serde_json::{Value, json};
 
 use self::calls::LatestFailures;
@@ -153,7 +153,7 @@ fn tell_upstreams(gateway: &Gateway, lately: &Figures) -> Value {
         .collect()
 }
 
-fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: (&LatestFailures, &Figures), left: &mut usize) -> Value {
+fn tell_upstream(name: &str, upstream: &Arc<ReadyUpstream>, seen: (&LatestFailures, &Figures), left: &mut usize) -> Value {
     let counters = upstream.counters();
     let (retries, withheld) = upstream.retries();
     let mut servers: Vec<ServerState> = upstream.servers().collect();
@@ -173,7 +173,7 @@ fn tell_upstream(name: &str, upstream: &Arc<Upstream>, seen: (&LatestFailures, &
     })
 }
 
-fn tell_server(upstream: &Upstream, state: &ServerState, (seen, lately): (&LatestFailures, &Figures)) -> Value {
+fn tell_server(upstream: &ReadyUpstream, state: &ServerState, (seen, lately): (&LatestFailures, &Figures)) -> Value {
     let word = match state {
         ServerState { up: true, .. } => "up",
         ServerState { open: true, .. } => "breaker open",

@@ -9,7 +9,7 @@ use clap::Args;
 use crocodile_pear::unstable::config::spec::suggest;
 use crocodile_pear::unstable::json::Raw;
 use crocodile_pear::unstable::pipeline::step::{Outline, PublicLinks};
-use crocodile_pear::unstable::upstream::Upstream;
+use crocodile_pear::unstable::upstream::ReadyUpstream;
 
 use super::file::ConfigFile;
 use super::print::print;
@@ -144,7 +144,7 @@ fn unserved(stack: &Stack) -> Option<String> {
 }
 
 /// The handling of the calls of an upstream besides sending them; `None` for a plain one.
-fn upstream(upstream: &Upstream) -> Option<String> {
+fn upstream(upstream: &ReadyUpstream) -> Option<String> {
     let lines: Vec<String> = upstream.outline().iter().map(|line| format!("  - {line}\n")).collect();
     (!lines.is_empty()).then(|| format!("upstream {}\n{}", upstream.name(), lines.concat()))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Located, Node, suggest};
-use crocodile_pear::unstable::upstream::{Choices, Upstream, UpstreamSpec, types};
+use crocodile_pear::unstable::upstream::{Choices, ReadyUpstream, UpstreamSpec, types};
 use indexmap::IndexMap;
 
 use crate::gateway::document::Document;
@@ -28,7 +28,7 @@ pub fn check(node: &Node, problems: &mut Problems) {
 pub fn add(
     document: &Document,
     unread: &[String],
-    upstreams: &mut IndexMap<String, Arc<Upstream>>,
+    upstreams: &mut IndexMap<String, Arc<ReadyUpstream>>,
     problems: &mut Problems,
 ) -> Option<()> {
     let written: Vec<(&String, Span, &UpstreamSpec)> =
@@ -85,9 +85,9 @@ fn find(
     to: &Located<String>,
     written: &[(&String, Span, &UpstreamSpec)],
     unread: &[String],
-    upstreams: &IndexMap<String, Arc<Upstream>>,
+    upstreams: &IndexMap<String, Arc<ReadyUpstream>>,
     problems: &mut Problems,
-) -> Option<Arc<Upstream>> {
+) -> Option<Arc<ReadyUpstream>> {
     if let Some(upstream) = upstreams.get(&to.value) {
         upstream.name_it();
         return Some(upstream.clone());

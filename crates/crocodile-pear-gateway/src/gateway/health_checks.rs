@@ -1,6 +1,6 @@
 //! Active health checks: one thread beside the cores, for as long as the gateway of a configuration serves.
 
-use crocodile_pear::unstable::upstream::Upstream;
+use crocodile_pear::unstable::upstream::ReadyUpstream;
 use futures_util::future::{join_all, select};
 use tokio::sync::oneshot;
 
@@ -15,7 +15,7 @@ pub struct Checks {
 impl Checks {
     /// Starts them; `None` if no upstream has health checks.
     pub fn begin(gateway: &Gateway) -> Option<Self> {
-        let watches: Vec<_> = gateway.upstreams().values().filter_map(Upstream::watch).collect();
+        let watches: Vec<_> = gateway.upstreams().values().filter_map(ReadyUpstream::watch).collect();
         if watches.is_empty() {
             return None;
         }

@@ -10,7 +10,7 @@ use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::pipeline::step::Proxied;
 use crocodile_pear::unstable::pipeline::steps::Written;
 use crocodile_pear::unstable::spec;
-use crocodile_pear::unstable::upstream::Upstream;
+use crocodile_pear::unstable::upstream::ReadyUpstream;
 use http::header::UPGRADE;
 use http::{HeaderMap, HeaderValue};
 use indexmap::IndexMap;
@@ -84,7 +84,7 @@ impl Upgrades {
         &self,
         pipeline: &[Located<Written>],
         route: &Route,
-        upstreams: &IndexMap<String, Arc<Upstream>>,
+        upstreams: &IndexMap<String, Arc<ReadyUpstream>>,
         problems: &mut Problems,
     ) -> Option<UpgradeProtocols> {
         let Upgrades(Upgrade { to: Texts(to), idle }) = self;

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use crocodile_pear::unstable::upstream::Upstream;
+use crocodile_pear::unstable::upstream::ReadyUpstream;
 use http::StatusCode;
 use indexmap::IndexMap;
 
@@ -282,7 +282,7 @@ impl Metrics {
     }
 
     /// Writes all that is counted here, and of these upstreams.
-    pub fn render(&self, upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut Exposition) {
+    pub fn render(&self, upstreams: &IndexMap<String, Arc<ReadyUpstream>>, out: &mut Exposition) {
         self.routes.render(out);
         self.render_responses(out);
         self.render_refused(out);

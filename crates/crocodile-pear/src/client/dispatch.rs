@@ -10,7 +10,7 @@ use crate::error::{CallId, Error};
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::request::context::Scope;
-use crate::upstream::{Call, ForCaches, Likeness, Root, Timeouts, Trailing};
+use crate::upstream::{ForCaches, Likeness, TargetRoot, Timeouts, Trailing, UpstreamCall};
 
 /// A request that is ready to be sent.
 pub struct Ready {
@@ -49,7 +49,7 @@ pub async fn send_to(client: &Client, aim: Aim, ready: Ready, id: &CallId) -> Re
     answer.map_err(|error| error.at_url(url).at_call(id.clone()))
 }
 
-fn call(client: &Client, aim: &Aim, ready: Ready, id: &CallId) -> Result<Call, Error> {
+fn call(client: &Client, aim: &Aim, ready: Ready, id: &CallId) -> Result<UpstreamCall, Error> {
     let Ready { method, headers, body, timeouts, .. } = ready;
     let timeouts = timeouts.map(|change| Arc::new(change(aim.upstream.timeouts())));
     let (mut headers, mut host, mut keeping) = (headers, None, ForCaches::Nothing);
@@ -67,16 +67,16 @@ fn call(client: &Client, aim: &Aim, ready: Ready, id: &CallId) -> Result<Call, E
     if let Some(own) = headers.remove(http::header::HOST) {
         host = Some(own);
     }
-    Ok(Call {
+    Ok(UpstreamCall {
         method,
         headers,
         body,
         timeouts,
         host,
         keeping,
-        root: Root::Server,
+        root: TargetRoot::Server,
         trailing: Trailing::own(),
         context: client.context(id),
-        ..Call::get(aim.target.clone())
+        ..UpstreamCall::get(aim.target.clone())
     })
 }

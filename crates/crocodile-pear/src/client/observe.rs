@@ -19,7 +19,7 @@ use crate::error::{CallId, Error, ErrorType, Kind};
 use crate::message::answer::Answer;
 use crate::message::body as message;
 use crate::upstream::program::{Callee, Interceptor};
-use crate::upstream::{Call, CallContext, Root};
+use crate::upstream::{CallContext, TargetRoot, UpstreamCall};
 
 /// Sees the calls of a client, for metrics and logs of any crate. [`ClientBuilder::observe`](crate::ClientBuilder::observe)
 /// takes one. Both methods run on the thread of the call, and must not wait.
@@ -94,7 +94,7 @@ impl Interceptor for Hooks {
     fn call(
         self: Arc<Self>,
         callee: Arc<dyn Callee>,
-        mut call: Box<Call>,
+        mut call: Box<UpstreamCall>,
     ) -> BoxFuture<'static, Result<Answer, Error>> {
         let context = call.context.clone().unwrap_or_default();
         let url = callee.url(&call);
@@ -122,7 +122,7 @@ impl Interceptor for Hooks {
 }
 
 /// A client span (OpenTelemetry, semantic conventions for HTTP). A URL never has credentials here.
-fn span(call: &Call, url: &str, id: &CallId) -> Span {
+fn span(call: &UpstreamCall, url: &str, id: &CallId) -> Span {
     let parsed: Option<Uri> = url.parse().ok();
     let authority = parsed.as_ref().and_then(Uri::authority);
     let secure = url.starts_with("https");
@@ -149,7 +149,7 @@ fn span(call: &Call, url: &str, id: &CallId) -> Span {
 
 impl Hooks {
     /// Adds fields, and runs what the program does before each call.
-    async fn prepare(&self, call: &mut Call, url: &str, context: &CallContext) -> Result<(), Error> {
+    async fn prepare(&self, call: &mut UpstreamCall, url: &str, context: &CallContext) -> Result<(), Error> {
         for (name, value) in
             self.headers.iter().filter(|(name, _)| !call.headers.contains_key(*name)).collect::<Vec<_>>()
         {
@@ -181,7 +181,7 @@ impl Hooks {
             return Err(misuse(detail).at_step("before"));
         }
         if head.uri != before {
-            call.root = Root::Server;
+            call.root = TargetRoot::Server;
             head.uri.path_and_query().map_or("/", |target| target.as_str()).clone_into(&mut call.target);
         }
         call.method = head.method;

@@ -7,7 +7,7 @@ use http::Uri;
 use indexmap::IndexMap;
 
 use super::observe::Hooks;
-use super::upstream::Upstream as UpstreamSettings;
+use super::upstream::Upstream;
 use crate::cache::Store;
 use crate::config::carried_state::Carry;
 use crate::config::files::Files;
@@ -17,7 +17,7 @@ use crate::database::Database;
 use crate::error::{Error, Kind};
 use crate::pipeline::step::{ByName, Known, KnownRoute};
 use crate::upstream::program::{Interceptor, Program, Via};
-use crate::upstream::{Resolver, Settings, Upstream, UpstreamEnvironment, UpstreamSpec};
+use crate::upstream::{ReadyUpstream, Resolver, UpstreamEnvironment, UpstreamSettings, UpstreamSpec};
 
 /// Origins that are remembered besides those in use: an upstream is 32 KiB, and a program has few that it calls again and again.
 const MOST: usize = 96;
@@ -30,7 +30,7 @@ pub struct Servers {
     known: Mutex<Remembered>,
     program: Arc<Program>,
     /// For origins that have no settings of their own.
-    defaults: UpstreamSettings,
+    defaults: Upstream,
     resolver: Option<Resolver>,
     store: OnceLock<Arc<Store>>,
     cache: usize,
@@ -49,7 +49,7 @@ struct Remembered {
 type Origins = HashMap<Box<str>, Origin>;
 
 struct Origin {
-    upstream: Arc<Upstream>,
+    upstream: Arc<ReadyUpstream>,
     used: u64,
     /// Whether the program has named it, with settings.
     named: bool,
@@ -59,7 +59,7 @@ struct Origin {
 #[derive(Clone, Default)]
 pub struct Named {
     /// Upstreams.
-    pub upstreams: IndexMap<String, Arc<Upstream>>,
+    pub upstreams: IndexMap<String, Arc<ReadyUpstream>>,
     /// Databases.
     pub databases: IndexMap<String, Arc<Database>>,
 }
@@ -80,7 +80,7 @@ impl Named {
 #[derive(Clone)]
 pub struct Aim {
     /// The upstream.
-    pub upstream: Arc<Upstream>,
+    pub upstream: Arc<ReadyUpstream>,
     /// Path and query.
     pub target: String,
     /// Whether the upstream has settings that add to its calls.
@@ -92,12 +92,12 @@ impl Default for Servers {
         // Spans of calls need no setting.
         let interceptor: Arc<dyn Interceptor> = Arc::new(Hooks::default());
         let program = Program { interceptor: Some(interceptor), via: Via::Absent, transport: None };
-        Servers::new(program, UpstreamSettings::default(), None, None)
+        Servers::new(program, Upstream::default(), None, None)
     }
 }
 
 impl Servers {
-    pub fn new(program: Program, defaults: UpstreamSettings, resolver: Option<Resolver>, cache: Option<usize>) -> Self {
+    pub fn new(program: Program, defaults: Upstream, resolver: Option<Resolver>, cache: Option<usize>) -> Self {
         Servers {
             known: Mutex::default(),
             program: Arc::new(program),
@@ -121,7 +121,7 @@ impl Servers {
     ///
     /// # Errors
     /// If there is one of this name.
-    pub fn add_upstream(&self, name: &str, upstream: Arc<Upstream>, urls: &[Uri]) -> Result<(), String> {
+    pub fn add_upstream(&self, name: &str, upstream: Arc<ReadyUpstream>, urls: &[Uri]) -> Result<(), String> {
         let mut known = self.lock();
         if known.named.upstreams.contains_key(name) {
             return Err(format!("there are two upstreams with the name `{name}`; give the second another name"));
@@ -161,7 +161,7 @@ impl Servers {
         spec: &UpstreamSpec,
         files: Files<'_>,
         problems: &mut Problems,
-    ) -> Option<Arc<Upstream>> {
+    ) -> Option<Arc<ReadyUpstream>> {
         let cache = spec.cache.on().map(|_| self.store().clone());
         let given = UpstreamEnvironment { files, resolver: self.resolver.clone(), cache, carry: Carry::default() };
         spec.compile_for(name, span, &given, Some(self.program.clone()), problems)
@@ -200,17 +200,17 @@ impl Servers {
     }
 
     /// An upstream for an origin that nobody has named; its name in errors is the host.
-    fn open(&self, authority: &str, secure: bool) -> Result<Arc<Upstream>, Error> {
+    fn open(&self, authority: &str, secure: bool) -> Result<Arc<ReadyUpstream>, Error> {
         let root = format!("{}://{authority}/", if secure { "https" } else { "http" });
         let url: Uri = root.parse().map_err(|_| unfit(&root))?;
         let host = url.host().unwrap_or(authority).to_owned();
         if self.defaults.is_empty() {
-            let settings = Settings {
+            let settings = UpstreamSettings {
                 program: Some(self.program.clone()),
                 resolver: self.resolver.clone(),
-                ..Settings::new(host, url)
+                ..UpstreamSettings::new(host, url)
             };
-            return Upstream::new(settings).map_err(|error| invalid(error.detail()));
+            return ReadyUpstream::new(settings).map_err(|error| invalid(error.detail()));
         }
         let mut problems = Problems::default();
         let read = self.defaults.with_url(&root).read(&mut problems);
@@ -228,7 +228,7 @@ impl Remembered {
         if secure { &mut self.secure } else { &mut self.plain }
     }
 
-    fn find(&mut self, authority: &str, secure: bool) -> Option<(Arc<Upstream>, bool)> {
+    fn find(&mut self, authority: &str, secure: bool) -> Option<(Arc<ReadyUpstream>, bool)> {
         self.turn += 1;
         let turn = self.turn;
         let origin = self.origins(secure).get_mut(authority)?;
@@ -237,7 +237,7 @@ impl Remembered {
     }
 
     /// Remembers an origin, and forgets the one that was not used for the longest time.
-    fn remember(&mut self, authority: Box<str>, secure: bool, upstream: Arc<Upstream>) {
+    fn remember(&mut self, authority: Box<str>, secure: bool, upstream: Arc<ReadyUpstream>) {
         let used = self.turn;
         let origins = self.origins(secure);
         if origins.len() >= MOST {

@@ -11,7 +11,7 @@ use super::body::Body;
 use super::foreign::{Foreign, explain};
 use crate::error::{BoxError, Error, Kind};
 use crate::message::body::Pulled;
-use crate::upstream::program::{Sent, Transport};
+use crate::upstream::program::{ResponseFuture, Transport};
 
 /// A service, cloned for each call.
 pub struct Tower<S>(Mutex<S>);
@@ -27,7 +27,7 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    fn send(&self, request: Request<Pulled>) -> Sent {
+    fn send(&self, request: Request<Pulled>) -> ResponseFuture {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(async move {
             poll_fn(|cx| service.poll_ready(cx)).await.map_err(|error| failed(error.into()))?;

@@ -21,9 +21,9 @@ use tokio_rustls::client::TlsStream;
 
 pub use self::provider::{TOO_FEW, provider};
 use self::sessions::Sessions;
-use self::spec::{Part, Unfit};
+use self::spec::{TlsFault, TlsField};
 pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
-use self::trust::{Trust, UnknownIssuer};
+use self::trust::{CertificateTrust, UnknownIssuer};
 pub use self::verifier::{Judge, Shown, Verifier};
 use super::connect_error::ConnectFault;
 use super::protocol::Offer;
@@ -89,12 +89,12 @@ pub(crate) struct Tls {
 }
 
 /// A TLS connection; it sends `close_notify` when it is dropped.
-pub(crate) struct Stream {
+pub(crate) struct TlsConnection {
     stream: TlsStream<Socket>,
     broken: bool,
 }
 
-impl Stream {
+impl TlsConnection {
     /// The socket under it.
     pub(crate) fn socket(&self) -> &Socket {
         self.stream.get_ref().0
@@ -111,7 +111,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for TlsConnection {
     /// RFC 8446, 6.1: `close_notify` shows that no attacker has cut the connection. Not behind half a message, and without
     /// waiting: the socket takes it at once or not at all.
     fn drop(&mut self) {
@@ -127,13 +127,13 @@ impl Drop for Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for TlsConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for TlsConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -162,10 +162,11 @@ impl AsyncWrite for Stream {
 impl Tls {
     /// # Errors
     /// The first part of the settings that cannot be used.
-    pub(crate) fn new(settings: &TlsSettings, host: &str, offers: &[&[u8]]) -> Result<Self, Unfit> {
+    pub(crate) fn new(settings: &TlsSettings, host: &str, offers: &[&[u8]]) -> Result<Self, TlsFault> {
         let name = settings.server_name.as_deref().unwrap_or(host);
         let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let name = ServerName::try_from(bare.to_owned()).map_err(|_| Part::Name.unfit("this is not a server name"))?;
+        let name =
+            ServerName::try_from(bare.to_owned()).map_err(|_| TlsField::Name.fault("this is not a server name"))?;
         let mut config = config(settings)?;
         config.alpn_protocols = offers.iter().map(|name| name.to_vec()).collect();
         let sessions = Arc::new(Sessions::new(TICKETS));
@@ -185,7 +186,7 @@ impl Tls {
     ///
     /// # Errors
     /// `Unreachable`, with the side that is at fault.
-    pub(crate) async fn connect(&self, stream: Socket, offer: Offer) -> Result<Box<Stream>, ConnectFault> {
+    pub(crate) async fn connect(&self, stream: Socket, offer: Offer) -> Result<Box<TlsConnection>, ConnectFault> {
         let connector = match offer {
             Offer::All => &self.connector,
             Offer::Http1 => &self.http1,
@@ -199,42 +200,42 @@ impl Tls {
             ConnectFault::new(told.kind(), told.detail().to_owned(), format!("TLS: {error}")).caused_by(error)
         })?;
         self.sessions.note(stream.get_ref().1);
-        Ok(Box::new(Stream { stream, broken: false }))
+        Ok(Box::new(TlsConnection { stream, broken: false }))
     }
 }
 
-fn config(settings: &TlsSettings) -> Result<ClientConfig, Unfit> {
+fn config(settings: &TlsSettings) -> Result<ClientConfig, TlsFault> {
     let versions: Vec<_> = match &settings.versions[..] {
         [] => rustls::ALL_VERSIONS.to_vec(),
         versions => versions.iter().map(|version| version.supported()).collect(),
     };
-    let provider = provider().map_err(|why| Part::Name.unfit(why))?;
+    let provider = provider().map_err(|why| TlsField::Name.fault(why))?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
-        .map_err(|_| Part::Name.unfit(TOO_FEW))?;
+        .map_err(|_| TlsField::Name.fault(TOO_FEW))?;
     let (roots, named) = match &settings.ca {
         // As authorities, and as they are.
         Some(file) => {
-            let named = pem::certificates(file).map_err(|why| Part::Ca.unfit(why))?;
-            (pem::roots(&named).map_err(|why| Part::Ca.unfit(why))?, named)
+            let named = pem::certificates(file).map_err(|why| TlsField::Ca.fault(why))?;
+            (pem::roots(&named).map_err(|why| TlsField::Ca.fault(why))?, named)
         }
         None => (pem::public_roots(), Vec::new()),
     };
-    let trust = Trust::new(roots, named, provider.clone())
-        .ok_or_else(|| Part::Ca.unfit("there is no authority in this file"))?;
+    let trust = CertificateTrust::new(roots, named, provider.clone())
+        .ok_or_else(|| TlsField::Ca.fault("there is no authority in this file"))?;
     // It refuses what rustls refuses but for certificates that are named themselves.
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier::new(trust, provider)));
     match (&settings.certificate, &settings.key) {
         (None, None) => Ok(builder.with_no_client_auth()),
-        (Some(_), None) => Err(Part::Certificate.unfit("the certificate has no `key`")),
-        (None, Some(_)) => Err(Part::Key.unfit("the key has no `certificate`")),
+        (Some(_), None) => Err(TlsField::Certificate.fault("the certificate has no `key`")),
+        (None, Some(_)) => Err(TlsField::Key.fault("the key has no `certificate`")),
         (Some(certificate), Some(key)) => {
-            let chain = pem::certificates(certificate).map_err(|why| Part::Certificate.unfit(why))?;
-            let key = pem::private_key(key).map_err(|why| Part::Key.unfit(why))?;
+            let chain = pem::certificates(certificate).map_err(|why| TlsField::Certificate.fault(why))?;
+            let key = pem::private_key(key).map_err(|why| TlsField::Key.fault(why))?;
             builder.with_client_auth_cert(chain, key).map_err(|error| match error {
-                rustls::Error::InconsistentKeys(_) => Part::Key.unfit("the key is not that of the certificate"),
-                rustls::Error::InvalidCertificate(_) => Part::Certificate.unfit("the certificate cannot be read"),
-                _ => Part::Key.unfit("the key is of no kind that can be used"),
+                rustls::Error::InconsistentKeys(_) => TlsField::Key.fault("the key is not that of the certificate"),
+                rustls::Error::InvalidCertificate(_) => TlsField::Certificate.fault("the certificate cannot be read"),
+                _ => TlsField::Key.fault("the key is of no kind that can be used"),
             })
         }
     }
@@ -321,13 +322,13 @@ mod tests {
     #[test]
     fn the_part_that_cannot_be_used_is_named() {
         let part =
-            |settings: TlsSettings| Tls::new(&settings, "localhost", &[b"http/1.1"]).err().map(|unfit| unfit.part);
+            |settings: TlsSettings| Tls::new(&settings, "localhost", &[b"http/1.1"]).err().map(|fault| fault.field);
         let text = || Some(b"no PEM".to_vec());
         assert_eq!(part(TlsSettings::default()), None);
-        assert_eq!(part(TlsSettings { ca: text(), ..TlsSettings::default() }), Some(Part::Ca));
-        assert_eq!(part(TlsSettings { certificate: text(), ..TlsSettings::default() }), Some(Part::Certificate));
-        assert_eq!(part(TlsSettings { key: text(), ..TlsSettings::default() }), Some(Part::Key));
+        assert_eq!(part(TlsSettings { ca: text(), ..TlsSettings::default() }), Some(TlsField::Ca));
+        assert_eq!(part(TlsSettings { certificate: text(), ..TlsSettings::default() }), Some(TlsField::Certificate));
+        assert_eq!(part(TlsSettings { key: text(), ..TlsSettings::default() }), Some(TlsField::Key));
         let name = Some("a b".to_owned());
-        assert_eq!(part(TlsSettings { server_name: name, ..TlsSettings::default() }), Some(Part::Name));
+        assert_eq!(part(TlsSettings { server_name: name, ..TlsSettings::default() }), Some(TlsField::Name));
     }
 }

@@ -9,15 +9,15 @@ use std::task::Context;
 
 use tokio::time::Instant;
 
-use super::call::Call;
+use super::call::UpstreamCall;
 use super::call::clock::Clock;
-use super::call::outcome::{Failure, Outcome, Parts, judge, reset};
-use super::call::timing::{Ended, Moments, Said};
+use super::call::outcome::{AttemptOutcome, ConnectionFailure, ResponseHead, judge, reset};
+use super::call::timing::{CallLine, Ended, Moments};
 use super::connect::acquire;
-use super::connect::counters::Event;
-use super::connect::pool::{Lease, Origin};
+use super::connect::counters::ConnectionEvent;
+use super::connect::pool::{ConnectionOrigin, Lease};
 use super::exchange::Exchange;
-use super::exchange::request::{Noted, Request};
+use super::exchange::request::{OutboundRequest, RequestFacts};
 use super::servers::Servers;
 use crate::config::spec::Timeout;
 use crate::error::Error;
@@ -41,21 +41,21 @@ impl Attempt {
     pub(super) fn start(
         servers: &Arc<Servers>,
         (at, turn): (usize, Turn),
-        call: &mut Call,
+        call: &mut UpstreamCall,
         clock: Clock,
     ) -> Result<Self, Error> {
         let mut moments = Moments::begin();
         let note = call.note.take();
         let span = note.as_ref().and_then(CallNote::span);
-        let noted = Noted { trace: span, target: note.is_some() };
+        let noted = RequestFacts { trace: span, target: note.is_some() };
         let server = &servers.list[at];
-        let request = Request::new(server, call, noted);
+        let request = OutboundRequest::new(server, call, noted);
         let span = span.map_or(0, |(_, span)| span);
         if let Some(note) = note {
             let (kind, tls) = (CallKind::Http, server.pool.connector.has_tls());
             let place = CallPlace { kind, upstream: &servers.name, server: Some(&server.address), tls };
             let (method, target) = (call.method.clone(), std::mem::take(&mut call.target));
-            moments.note(note, place, Said { method, target, span });
+            moments.note(note, place, CallLine { method, target, span });
         }
         match request {
             Ok(request) => {
@@ -73,14 +73,19 @@ impl Attempt {
     ///
     /// # Errors
     /// The errors of [`Attempt::start`].
-    pub(super) fn of_check(servers: &Arc<Servers>, at: usize, mut call: Call, clock: Clock) -> Result<Self, Error> {
-        let request = Request::new(&servers.list[at], &mut call, Noted::default())?;
+    pub(super) fn of_check(
+        servers: &Arc<Servers>,
+        at: usize,
+        mut call: UpstreamCall,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let request = OutboundRequest::new(&servers.list[at], &mut call, RequestFacts::default())?;
         let exchange = Exchange::new(servers.clone(), at, request, clock, Moments::of_check());
         Ok(Attempt { exchange: Box::new(exchange), turn: Turn::PLAIN })
     }
 
     /// Reports its outcome to breaker and ejection.
-    pub(super) fn note(&self, outcome: &Outcome) {
+    pub(super) fn note(&self, outcome: &AttemptOutcome) {
         let (exchange, servers) = (&self.exchange, &self.exchange.servers);
         let server = exchange.server();
         if servers.silence.is_some() && outcome.is_ok() {
@@ -100,24 +105,28 @@ impl Attempt {
 
 /// Sends the request to its server and waits for the head of the answer. A request that the server provably has not
 /// processed is sent again here, outside the retry budget.
-pub(super) async fn head(exchange: &mut Exchange, connect: Timeout) -> Outcome {
-    let mut from = Origin::Kept;
+pub(super) async fn head(exchange: &mut Exchange, connect: Timeout) -> AttemptOutcome {
+    let mut from = ConnectionOrigin::Kept;
     for _ in 0..ATTEMPTS {
         match run(exchange, from, connect).await {
             Ok(parts) => return Ok(parts),
-            Err(Failure::Unsent(error)) => return Err(exchange.lose(error, true)),
-            Err(Failure::Final(error)) => return Err(exchange.lose(error, false)),
-            Err(Failure::Stale) => exchange.servers.counters.count(Event::Retried),
+            Err(ConnectionFailure::Unsent(error)) => return Err(exchange.lose(error, true)),
+            Err(ConnectionFailure::Final(error)) => return Err(exchange.lose(error, false)),
+            Err(ConnectionFailure::Stale) => exchange.servers.counters.count(ConnectionEvent::Retried),
         }
         // A second kept connection may have been closed with the first one; a new one was not.
-        from = Origin::Fresh;
+        from = ConnectionOrigin::Fresh;
     }
     // Requests that are not idempotent get here only if nothing was sent.
     Err(exchange.lose(reset(None), true))
 }
 
 /// pool → connect → exchange.
-async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<Parts, Failure> {
+async fn run(
+    exchange: &mut Exchange,
+    from: ConnectionOrigin,
+    connect: Timeout,
+) -> Result<ResponseHead, ConnectionFailure> {
     if let Some(transport) = exchange.server().transport() {
         let transport = transport.clone();
         exchange.carry(&*transport)?;
@@ -127,8 +136,8 @@ async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<
         // A connection that is to change its protocol is not shared with other calls, before or after.
         _ if exchange.request.upgrades() => None,
         // The connection is never held across an await, which keeps the future of every call small.
-        Origin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
-        Origin::Fresh => None,
+        ConnectionOrigin::Kept => poll_fn(|cx| reuse(exchange, cx).into()).await.transpose()?,
+        ConnectionOrigin::Fresh => None,
     };
     if kept.is_none() {
         connect_new(exchange, connect).await?;
@@ -137,15 +146,15 @@ async fn run(exchange: &mut Exchange, from: Origin, connect: Timeout) -> Result<
 }
 
 /// Puts the exchange on a kept connection, if there is one for it.
-fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), Failure>> {
+fn reuse(exchange: &mut Exchange, cx: &mut Context<'_>) -> Option<Result<(), ConnectionFailure>> {
     let now = exchange.moments.admitted();
     let lease = exchange.server().pool.take(cx, now).filter(|lease| usable(lease, exchange))?;
     exchange.clock.begin(now);
-    Some(attach(exchange, lease, Origin::Kept, now))
+    Some(attach(exchange, lease, ConnectionOrigin::Kept, now))
 }
 
 /// Puts the exchange on a new connection, or on one that it waited for.
-async fn connect_new(exchange: &mut Exchange, limit: Timeout) -> Result<(), Failure> {
+async fn connect_new(exchange: &mut Exchange, limit: Timeout) -> Result<(), ConnectionFailure> {
     let since = Instant::now();
     let pool = exchange.server().pool.clone();
     let limit = exchange.clock.within(limit);
@@ -154,11 +163,11 @@ async fn connect_new(exchange: &mut Exchange, limit: Timeout) -> Result<(), Fail
         false => Box::pin(acquire::open(&pool, limit)).await,
         true => Box::pin(acquire::open_alone(&pool, limit)).await,
     };
-    let (lease, origin) = opened.map_err(Failure::Unsent)?;
+    let (lease, origin) = opened.map_err(ConnectionFailure::Unsent)?;
     let now = Instant::now();
     exchange.clock.charge(now - since);
-    if origin == Origin::Kept && !usable(&lease, exchange) {
-        return Err(Failure::Stale);
+    if origin == ConnectionOrigin::Kept && !usable(&lease, exchange) {
+        return Err(ConnectionFailure::Stale);
     }
     attach(exchange, lease, origin, now)
 }
@@ -172,9 +181,14 @@ fn usable(lease: &Lease, exchange: &Exchange) -> bool {
     }
 }
 
-fn attach(exchange: &mut Exchange, lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
-    if origin == Origin::Kept {
-        exchange.servers.counters.count(Event::Reused);
+fn attach(
+    exchange: &mut Exchange,
+    lease: Lease,
+    origin: ConnectionOrigin,
+    now: Instant,
+) -> Result<(), ConnectionFailure> {
+    if origin == ConnectionOrigin::Kept {
+        exchange.servers.counters.count(ConnectionEvent::Reused);
     }
     exchange.attach(lease, origin, now)
 }

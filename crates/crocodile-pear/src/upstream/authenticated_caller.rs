@@ -7,19 +7,19 @@ use futures_util::future::BoxFuture;
 
 use super::attempt::retry_loop::{ReadyCall, chain, prepare};
 use super::call::timeouts::Timeouts;
-use super::call::{Call, Presents};
+use super::call::{Presents, UpstreamCall};
 use super::credentials::ClientCredentials;
 use super::servers::server::PublicOrigin;
-use super::servers::settings::Settings;
+use super::servers::settings::UpstreamSettings;
 use super::servers::srv::FoundServers;
-use super::servers::{Servers, Shared};
+use super::servers::{Servers, SharedState};
 use crate::error::Error;
 use crate::message::answer::Answer;
 
 /// The servers of an upstream, and what calls prove themselves with.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     source: ServerSource,
     pub(super) credentials: Option<Arc<ClientCredentials>>,
 }
@@ -59,14 +59,14 @@ pub(super) enum AuthenticatedCall {
 impl Caller {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub(super) fn new(settings: &Settings, credentials: Option<Arc<ClientCredentials>>) -> Result<Self, Error> {
+    pub(super) fn new(settings: &UpstreamSettings, credentials: Option<Arc<ClientCredentials>>) -> Result<Self, Error> {
         let (shared, source) = match &settings.service {
             None => {
                 let servers = Arc::new(Servers::new(settings)?);
                 (servers.shared.clone(), ServerSource::Fixed(servers))
             }
             Some(service) => {
-                let shared = Shared::new(settings);
+                let shared = SharedState::new(settings);
                 let found = FoundServers::new(service.clone(), settings.clone(), shared.clone())?;
                 (shared, ServerSource::Found(Arc::new(found)))
             }
@@ -98,7 +98,7 @@ impl Caller {
         }
     }
 
-    pub(super) fn begin(&self, call: Box<Call>) -> AuthenticatedCall {
+    pub(super) fn begin(&self, call: Box<UpstreamCall>) -> AuthenticatedCall {
         match &self.source {
             ServerSource::Fixed(servers) => self.begin_at(servers, call),
             ServerSource::Found(found) => match found.now() {
@@ -108,7 +108,7 @@ impl Caller {
         }
     }
 
-    fn begin_at(&self, servers: &Arc<Servers>, call: Box<Call>) -> AuthenticatedCall {
+    fn begin_at(&self, servers: &Arc<Servers>, call: Box<UpstreamCall>) -> AuthenticatedCall {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
         match self.credentials.as_ref().filter(|_| call.presents == Presents::Credentials) {
             None => AuthenticatedCall::Plain(prepare(servers, call)),
@@ -117,7 +117,7 @@ impl Caller {
     }
 
     /// Makes the call once its servers are known.
-    async fn wait(self, found: Arc<FoundServers>, call: Box<Call>) -> Result<Answer, Error> {
+    async fn wait(self, found: Arc<FoundServers>, call: Box<UpstreamCall>) -> Result<Answer, Error> {
         let Timeouts { connect, call: whole, .. } = call.timeouts.as_deref().unwrap_or(&self.shared.timeouts);
         let servers = found.wait((*connect).min(*whole)).await.map_err(|error| error.of_upstream(&self.shared.name))?;
         self.begin_at(&servers, call).finish().await

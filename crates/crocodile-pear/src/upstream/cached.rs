@@ -9,13 +9,13 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
 use super::authenticated_caller::{AuthenticatedCall, Caller};
-use super::call::cache_scope::Keeping;
-use super::call::composed_part::{Part, PartFields};
+use super::call::cache_scope::CacheScope;
+use super::call::composed_part::{ComposedPart, PartFields};
 use super::call::forward::filter;
 use super::call::noting::{ForCaches, Noting};
-use super::call::{Call, Root};
+use super::call::{TargetRoot, UpstreamCall};
 use super::environment::UpstreamEnvironment;
-use super::servers::Shared;
+use super::servers::SharedState;
 use super::servers::server::PublicOrigin;
 use crate::cache::rules::policy::CredentialUse;
 use crate::cache::rules::{cache_status, methods};
@@ -117,7 +117,7 @@ pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope
         (Some(cached), parts) => {
             let shelf = scope.extensions().get::<Arc<Shelf>>().filter(|shelf| shelf.takes_calls()).cloned();
             let identity = Identity::of(&cached.place);
-            Noting::Kept(Box::new(Keeping { identity, parts, shelf, ..Keeping::default() }))
+            Noting::Kept(Box::new(CacheScope { identity, parts, shelf, ..CacheScope::default() }))
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn noted(
 ) -> Result<ForCaches, Error> {
     let mut keeping = match noting {
         Noting::Off => return Ok(ForCaches::Nothing),
-        Noting::Part(fields) => return Ok(ForCaches::Part(Part::of(fields, scope, headers))),
+        Noting::Part(fields) => return Ok(ForCaches::Part(ComposedPart::of(fields, scope, headers))),
         Noting::Kept(keeping) => keeping,
     };
     keeping.note_fields(scope, headers);
@@ -149,8 +149,8 @@ pub(super) fn noted(
 pub(super) fn begin(
     cached: Option<Arc<Cached>>,
     caller: Caller,
-    call: Box<Call>,
-    keeping: Box<Keeping>,
+    call: Box<UpstreamCall>,
+    keeping: Box<CacheScope>,
 ) -> AuthenticatedCall {
     // A connection that changes its protocol, and a body, are for one client.
     let cached = cached.filter(|_| call.passage.upgrade.is_none());
@@ -171,8 +171,8 @@ const MOST_BODY: usize = 1 << 20;
 async fn with_body(
     cached: Arc<Cached>,
     caller: Caller,
-    mut call: Box<Call>,
-    mut keeping: Box<Keeping>,
+    mut call: Box<UpstreamCall>,
+    mut keeping: Box<CacheScope>,
 ) -> Result<Answer, Error> {
     let body = match call.body.take() {
         None => Bytes::new(),
@@ -190,8 +190,8 @@ async fn with_body(
 fn serve(
     cached: Arc<Cached>,
     caller: Caller,
-    mut call: Box<Call>,
-    keeping: Box<Keeping>,
+    mut call: Box<UpstreamCall>,
+    keeping: Box<CacheScope>,
     body: Option<Bytes>,
 ) -> AuthenticatedCall {
     let key = cached.key_of(caller.face(), &call, &keeping);
@@ -221,8 +221,8 @@ fn serve(
 async fn fetch(
     cached: Arc<Cached>,
     caller: Caller,
-    mut call: Box<Call>,
-    keeping: Box<Keeping>,
+    mut call: Box<UpstreamCall>,
+    keeping: Box<CacheScope>,
     shelved: Option<Key>,
     errand: Box<FetchPlan>,
 ) -> Result<Answer, Error> {
@@ -251,7 +251,7 @@ async fn fetch(
 }
 
 /// A call whose answer is not kept, but is a part of an answer that may be.
-async fn uncached(caller: Caller, call: Box<Call>, keeping: Box<Keeping>) -> Result<Answer, Error> {
+async fn uncached(caller: Caller, call: Box<UpstreamCall>, keeping: Box<CacheScope>) -> Result<Answer, Error> {
     let answer = caller.begin(call).finish().await;
     keeping.note_outcome(&answer);
     answer
@@ -259,16 +259,16 @@ async fn uncached(caller: Caller, call: Box<Call>, keeping: Box<Keeping>) -> Res
 
 impl Cached {
     /// How a call is served. The body of a method that has none is for one client.
-    fn serve(&self, call: &Call) -> Service {
+    fn serve(&self, call: &UpstreamCall) -> Service {
         match self.cache.rules().methods.serve(&call.method, &call.headers) {
             Service::Usual if call.body.is_some() && call.method.is_safe() => Service::None,
             service => service,
         }
     }
 
-    fn key_of(&self, first: &PublicOrigin, call: &Call, keeping: &Keeping) -> Key {
+    fn key_of(&self, first: &PublicOrigin, call: &UpstreamCall, keeping: &CacheScope) -> Key {
         let host = call.host.as_ref().map_or(first.authority.as_bytes(), HeaderValue::as_bytes);
-        let base = if call.root == Root::Upstream { &*first.base } else { "" };
+        let base = if call.root == TargetRoot::Upstream { &*first.base } else { "" };
         let (path, query) = match call.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (call.target.as_str(), None),
@@ -285,7 +285,7 @@ impl Cached {
 }
 
 /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
-fn note_answer(shared: &Shared, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
+fn note_answer(shared: &SharedState, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
     let Some(result) = cache_status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
     let place = CallPlace { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
     let span = note.record.trace().map_or(0, |_| span_id());
@@ -298,7 +298,7 @@ fn note_answer(shared: &Shared, note: CallNote, method: &Method, target: String,
 }
 
 /// An answer that was kept is one of this upstream.
-fn adopt(shared: &Shared, answer: Answer) -> Answer {
+fn adopt(shared: &SharedState, answer: Answer) -> Answer {
     Answer { upstream: Some(shared.name.clone()), lists: shared.lists.clone(), ..answer }
 }
 
@@ -307,15 +307,15 @@ struct Fetcher {
     caller: Caller,
     /// The first call gets what exists only once: the body, and the client's side channels (upgrade, interim
     /// answers). Neither has header fields: each fetch has its own.
-    calls: Mutex<(Option<Box<Call>>, Call)>,
+    calls: Mutex<(Option<Box<UpstreamCall>>, UpstreamCall)>,
     personal: CredentialUse,
     tags: Option<Arc<Filter>>,
     validates: bool,
 }
 
 impl Fetcher {
-    fn new(cached: &Cached, caller: &Caller, call: Box<Call>, personal: CredentialUse) -> Self {
-        let again = Call {
+    fn new(cached: &Cached, caller: &Caller, call: Box<UpstreamCall>, personal: CredentialUse) -> Self {
+        let again = UpstreamCall {
             method: call.method.clone(),
             timeouts: call.timeouts.clone(),
             root: call.root,
@@ -328,7 +328,7 @@ impl Fetcher {
                 Some(Body::Bytes(body)) => Some(Body::Bytes(body.clone())),
                 _ => None,
             },
-            ..Call::get(call.target.clone())
+            ..UpstreamCall::get(call.target.clone())
         };
         let validates = call.method != Method::POST && call.method.as_str() != "QUERY";
         let (caller, calls, tags) = (caller.clone(), Mutex::new((Some(call), again)), cached.tags.clone());
@@ -352,7 +352,7 @@ impl Fetch for Fetcher {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let mut call = match (calls.0.take(), standing) {
             (Some(call), Initiator::Client) => call,
-            _ => Box::new(calls.1.repeat().unwrap_or_else(|| Call::get(String::new()))),
+            _ => Box::new(calls.1.repeat().unwrap_or_else(|| UpstreamCall::get(String::new()))),
         };
         drop(calls);
         // Other requests with later deadlines may wait for it.

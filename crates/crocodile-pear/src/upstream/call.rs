@@ -26,7 +26,7 @@ use forward::Trailing;
 use noting::ForCaches;
 use timeouts::Timeouts;
 
-pub struct Call {
+pub struct UpstreamCall {
     pub method: Method,
     /// Path and query, percent-encoded, without the upstream's own base path; it begins with `/` unless the path is empty.
     pub target: String,
@@ -41,11 +41,11 @@ pub struct Call {
     /// When the client's whole request is over.
     pub deadline: Option<Instant>,
     /// Where the target begins.
-    pub root: Root,
+    pub root: TargetRoot,
     /// The messages that the client can receive besides the answer.
     pub passage: Passage,
     /// How a stream of events is used.
-    pub events: Events,
+    pub events: EventUse,
     /// The `host`, instead of the upstream's or its server's own.
     pub host: Option<HeaderValue>,
     /// The HTTP version of the client's request, for `via`.
@@ -74,7 +74,7 @@ pub enum Presents {
 /// The use of a stream of events (`text/event-stream`). It may rest and go on as long as it likes: `idle` and `call`
 /// do not limit it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Events {
+pub enum EventUse {
     /// For an answer of its own, which has the deadline of the client's request.
     #[default]
     Read,
@@ -84,7 +84,7 @@ pub enum Events {
 
 /// Where the target of a call begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Root {
+pub enum TargetRoot {
     /// Below the upstream's own path.
     #[default]
     Upstream,
@@ -92,10 +92,10 @@ pub enum Root {
     Server,
 }
 
-impl Call {
+impl UpstreamCall {
     /// A GET with nothing to add.
     pub fn get(target: String) -> Self {
-        Call {
+        UpstreamCall {
             method: Method::GET,
             target,
             headers: http::HeaderMap::new(),
@@ -103,9 +103,9 @@ impl Call {
             trailing: Trailing::default(),
             timeouts: None,
             deadline: None,
-            root: Root::Upstream,
+            root: TargetRoot::Upstream,
             passage: Passage::default(),
-            events: Events::Read,
+            events: EventUse::Read,
             host: None,
             received: Version::HTTP_11,
             keeping: ForCaches::Nothing,
@@ -135,7 +135,7 @@ impl Call {
 
     /// A copy with another body.
     fn with(&self, body: Option<Body>) -> Self {
-        Call {
+        UpstreamCall {
             method: self.method.clone(),
             target: self.target.clone(),
             headers: self.headers.clone(),

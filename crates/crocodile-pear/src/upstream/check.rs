@@ -7,7 +7,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::attempt::{Attempt, head};
 use super::authenticated_caller::Caller;
-use super::call::Call;
+use super::call::UpstreamCall;
 use super::call::clock::Clock;
 use super::call::timeouts::Timeouts;
 use super::health::HealthSpec;
@@ -56,7 +56,7 @@ async fn watch_one(servers: Arc<Servers>, at: usize, rules: Arc<HealthSpec>) {
 async fn check(servers: &Arc<Servers>, at: usize, rules: &HealthSpec) -> bool {
     let limit = Timeout::After(rules.timeout);
     let timeouts = Timeouts { connect: limit, first_byte: limit, idle: limit, call: limit };
-    let call = Call::get(rules.path.value.clone());
+    let call = UpstreamCall::get(rules.path.value.clone());
     let Ok(mut attempt) = Attempt::of_check(servers, at, call, Clock::new(&timeouts, None)) else { return false };
     // The body is dropped. Unless it is short, the connection is closed with it.
     head(&mut attempt.exchange, limit).await.is_ok_and(|(status, _)| status.as_u16() < 400)

@@ -33,7 +33,7 @@ use crate::runtime::deadline_timer::within;
 use crate::runtime::socket::Socket;
 use crate::telemetry::request_record::Opening;
 use dial::{LATE, connect, connect_unix};
-use host_name::Name;
+use host_name::HostName;
 use io::Io;
 use location::place_of;
 use resolve::Resolver;
@@ -91,7 +91,7 @@ impl Opened {
 enum Host {
     /// An address: nothing to look up.
     Address(SocketAddr),
-    Name(Arc<Name>),
+    Name(Arc<HostName>),
     /// A Unix socket.
     Socket(Arc<Path>),
 }
@@ -103,7 +103,7 @@ impl Connector {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = match bare.parse::<IpAddr>() {
             Ok(address) => Host::Address(SocketAddr::new(address, port)),
-            Err(_) => Host::Name(Arc::new(Name::new(bare, port, resolver.cloned()))),
+            Err(_) => Host::Name(Arc::new(HostName::new(bare, port, resolver.cloned()))),
         };
         Connector::to(host, written, tls)
     }
@@ -124,7 +124,7 @@ impl Connector {
     }
 
     /// The host name that is looked up; `None` if there is nothing to look up.
-    pub(super) fn name(&self) -> Option<&Arc<Name>> {
+    pub(super) fn name(&self) -> Option<&Arc<HostName>> {
         match &self.host {
             Host::Address(_) | Host::Socket(_) => None,
             Host::Name(name) => Some(name),

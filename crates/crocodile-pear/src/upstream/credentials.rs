@@ -13,7 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
 use super::attempt::retry_loop::{chain, prepare};
-use super::call::Call;
+use super::call::UpstreamCall;
 use super::connect::resolve::Resolver;
 use super::environment::UpstreamEnvironment;
 use super::remote::Remote;
@@ -181,7 +181,11 @@ impl fmt::Debug for ClientCredentials {
 
 impl ClientCredentials {
     /// Makes a call with a token. If the answer is 401, makes it again with a new token.
-    pub(super) async fn call(self: Arc<Self>, servers: Arc<Servers>, mut call: Box<Call>) -> Result<Answer, Error> {
+    pub(super) async fn call(
+        self: Arc<Self>,
+        servers: Arc<Servers>,
+        mut call: Box<UpstreamCall>,
+    ) -> Result<Answer, Error> {
         let ours = |error: Error| error.of_upstream(&servers.name);
         let token = self.token().await.map_err(ours)?;
         let second = call.repeat();

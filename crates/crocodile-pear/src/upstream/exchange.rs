@@ -21,26 +21,26 @@ use http::header::{CONTENT_TYPE, UPGRADE};
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
-use super::call::Events;
+use super::call::EventUse;
 use super::call::clock::{Clock, Expired, Phase};
-use super::call::outcome::{AttemptError, Failure, Parts, cut, cut_by, malformed, reset};
+use super::call::outcome::{AttemptError, ConnectionFailure, ResponseHead, cut, cut_by, malformed, reset};
 use super::call::timing::{Ended, Moments};
-use super::connect::pool::{Lease, Origin, OwnConnection};
-use super::program::{Carried, Transport};
+use super::connect::pool::{ConnectionOrigin, Lease, OwnConnection};
+use super::program::{Transport, TransportCall};
 use super::servers::Servers;
-use super::servers::admission::{Admission, Room, admit};
+use super::servers::admission::{Admission, TrickleAdmission, admit};
 use super::servers::server::Server;
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::http::http1::answer::{self, AnswerHead, Asked};
-use crate::http::http1::{Broken as Unreadable, Decoder, Fields, Framing, Reuse, head_end};
+use crate::http::http1::{Broken, Decoder, Fields, Framing, Reuse, head_end};
 use crate::http::media_type;
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 use crate::message::side_channel::{Passage, Tunnel};
 use crate::net::tls;
-use h2_stream::{Broken, Stream};
-use request::{Request, Sent};
+use h2_stream::{H2Stream, StreamFault};
+use request::{OutboundRequest, SendProgress};
 use tunnel::Switched;
 
 /// The most interim answers before the final one: 100, 102 and 103 may repeat, but not endlessly.
@@ -54,25 +54,25 @@ pub(super) struct Exchange {
     /// Which of its servers is called.
     pub(super) at: usize,
     pub(super) admission: Option<Admission>,
-    pub(super) request: Request,
+    pub(super) request: OutboundRequest,
     pub(super) clock: Clock,
     pub(super) moments: Moments,
     own: Option<OwnConnection>,
-    origin: Origin,
-    sending: Sending,
-    reading: Reading,
+    origin: ConnectionOrigin,
+    sending: SendState,
+    reading: ReadState,
     reuse: Reuse,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sending {
+enum SendState {
     Busy,
     Done,
     /// The request ended early; the connection cannot be kept.
     Broken,
 }
 
-enum Reading {
+enum ReadState {
     /// The bytes of a head that arrived in pieces; how many of them were searched; the number of interim answers so
     /// far.
     Head {
@@ -80,23 +80,29 @@ enum Reading {
         seen: usize,
         interim: u8,
     },
-    Body(Arriving),
+    Body(ArrivingBody),
     /// On a connection that other calls share.
-    Shared(Stream),
+    Shared(H2Stream),
     /// The connection has changed its protocol; the first bytes of the new one.
     Switched(Bytes),
     /// A transport of the program makes the call.
-    Carried(Box<Carried>),
+    Carried(Box<TransportCall>),
 }
 
-struct Arriving {
+struct ArrivingBody {
     decoder: Decoder,
     /// Read from the socket, not yet pulled.
     ready: Bytes,
 }
 
 impl Exchange {
-    pub(super) fn new(servers: Arc<Servers>, at: usize, request: Request, clock: Clock, moments: Moments) -> Self {
+    pub(super) fn new(
+        servers: Arc<Servers>,
+        at: usize,
+        request: OutboundRequest,
+        clock: Clock,
+        moments: Moments,
+    ) -> Self {
         Exchange {
             servers,
             at,
@@ -105,9 +111,9 @@ impl Exchange {
             clock,
             moments,
             own: None,
-            origin: Origin::Fresh,
-            sending: Sending::Busy,
-            reading: Reading::start(),
+            origin: ConnectionOrigin::Fresh,
+            sending: SendState::Busy,
+            reading: ReadState::start(),
             reuse: Reuse::Close,
         }
     }
@@ -123,7 +129,7 @@ impl Exchange {
     pub(super) async fn admit(&mut self, limit: Timeout) -> Result<(), Error> {
         let admission = admit(&self.servers, self.at, &mut self.clock, limit).await;
         self.admission = Some(admission.inspect_err(|error| self.moments.fail(error.kind()))?);
-        if self.servers.gate.is_limited() {
+        if self.servers.in_flight.is_limited() {
             self.moments.admit();
         }
         Ok(())
@@ -139,14 +145,19 @@ impl Exchange {
     ///
     /// # Errors
     /// A shared connection may have ended by now.
-    pub(super) fn attach(&mut self, mut lease: Lease, origin: Origin, now: Instant) -> Result<(), Failure> {
+    pub(super) fn attach(
+        &mut self,
+        mut lease: Lease,
+        origin: ConnectionOrigin,
+        now: Instant,
+    ) -> Result<(), ConnectionFailure> {
         let opening = if let Lease::Own(own) = &mut lease { own.opening.take() } else { None };
-        if let Some(waited) = self.moments.connect(now, origin == Origin::Kept, opening) {
+        if let Some(waited) = self.moments.connect(now, origin == ConnectionOrigin::Kept, opening) {
             self.servers.waits.count(waited);
         }
         self.origin = origin;
-        self.sending = Sending::Busy;
-        self.reading = Reading::start();
+        self.sending = SendState::Busy;
+        self.reading = ReadState::start();
         let server = &self.servers.list[self.at];
         match lease {
             Lease::Own(mut own) => {
@@ -156,8 +167,8 @@ impl Exchange {
             }
             Lease::Shared(slot) => {
                 let head = self.request.shared_head(server)?;
-                let stream = Stream::new(slot, head, &mut self.request).map_err(|broken| self.broken(broken))?;
-                self.reading = Reading::Shared(stream);
+                let stream = H2Stream::new(slot, head, &mut self.request).map_err(|broken| self.broken(broken))?;
+                self.reading = ReadState::Shared(stream);
             }
         }
         Ok(())
@@ -172,13 +183,13 @@ impl Exchange {
         self.moments.connect(now, false, None);
         self.clock.begin(now);
         let request = self.request.carried(&self.servers.list[self.at])?;
-        self.sending = Sending::Done;
-        self.reading = Reading::Carried(Box::new(Carried::Waiting(transport.send(request))));
+        self.sending = SendState::Done;
+        self.reading = ReadState::Carried(Box::new(TransportCall::Waiting(transport.send(request))));
         Ok(())
     }
 
-    fn poll_carried_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
-        let Reading::Carried(carried) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
+    fn poll_carried_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ConnectionFailure>> {
+        let ReadState::Carried(carried) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
         match carried.poll_head(cx) {
             Poll::Pending => self.wait(Phase::FirstByte, Starved::No, cx).map(|error| Err(error.into())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
@@ -197,7 +208,7 @@ impl Exchange {
     }
 
     fn poll_carried_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let Reading::Carried(carried) = &mut self.reading else { return Poll::Ready(None) };
+        let ReadState::Carried(carried) = &mut self.reading else { return Poll::Ready(None) };
         match carried.poll_frame(cx) {
             Poll::Pending => self.wait(Phase::Body, Starved::No, cx).map(|error| Some(Err(self.fail(error)))),
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
@@ -213,11 +224,11 @@ impl Exchange {
     }
 
     /// Sends the request and waits for the head of the answer, both at once.
-    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
-        if let Reading::Shared(_) = self.reading {
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ConnectionFailure>> {
+        if let ReadState::Shared(_) = self.reading {
             return self.poll_shared_head(cx);
         }
-        if let Reading::Carried(_) = self.reading {
+        if let ReadState::Carried(_) = self.reading {
             return self.poll_carried_head(cx);
         }
         loop {
@@ -229,11 +240,11 @@ impl Exchange {
             let wanted = HeadConditions {
                 asked: self.request.method.asked,
                 passage: &self.request.passage,
-                sent: self.sending == Sending::Done,
+                sent: self.sending == SendState::Done,
                 most: self.servers.max_head,
                 asked_on: Cell::new(false),
             };
-            let Reading::Head { partial, seen, interim } = &mut self.reading else {
+            let ReadState::Head { partial, seen, interim } = &mut self.reading else {
                 return Poll::Ready(Err(gone().into()));
             };
             let before = *interim;
@@ -270,7 +281,7 @@ impl Exchange {
                 Poll::Ready(Ok(Ok(Came::Switched(headers, early)))) => {
                     self.begun();
                     self.moments.answer(StatusCode::SWITCHING_PROTOCOLS, self.clock.paused());
-                    self.reading = Reading::Switched(early);
+                    self.reading = ReadState::Switched(early);
                     return Poll::Ready(Ok((StatusCode::SWITCHING_PROTOCOLS, headers)));
                 }
                 Poll::Ready(Ok(Err(error))) => return Poll::Ready(Err(error.into())),
@@ -278,7 +289,7 @@ impl Exchange {
                 // In TLS 1.3 a server checks the client's certificate after the client's side of the handshake is complete.
                 Poll::Ready(Err(error)) => {
                     return Poll::Ready(Err(match tls::refusal(&error) {
-                        Some(refusal) => Failure::Final(refusal.caused_by(error)),
+                        Some(refusal) => ConnectionFailure::Final(refusal.caused_by(error)),
                         None => self.ended(Some(error)),
                     }));
                 }
@@ -287,14 +298,14 @@ impl Exchange {
     }
 
     /// The answer, once its head is there.
-    pub(super) fn into_answer(mut self: Box<Self>, (status, headers): Parts) -> Answer {
+    pub(super) fn into_answer(mut self: Box<Self>, (status, headers): ResponseHead) -> Answer {
         let (upstream, lists) = (Some(self.servers.name.clone()), self.servers.lists.clone());
         let body = match &mut self.reading {
             // All of it came with the head: the connection has gone back already.
-            Reading::Body(Arriving { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
+            ReadState::Body(ArrivingBody { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
                 Body::Bytes(std::mem::take(ready))
             }
-            Reading::Switched(early) => {
+            ReadState::Switched(early) => {
                 let early = std::mem::take(early);
                 self.into_tunnel(early).map_or_else(Body::empty, Body::Tunnel)
             }
@@ -315,7 +326,7 @@ impl Exchange {
     /// Sends on; returns whether it waits for the request's body.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
         let Some(own) = &mut self.own else { return Ok(Starved::No) };
-        if self.sending != Sending::Busy {
+        if self.sending != SendState::Busy {
             return Ok(Starved::No);
         }
         let before = self.request.written();
@@ -324,11 +335,11 @@ impl Exchange {
             self.clock.moved(self.request.written() - before);
         }
         match sent {
-            Sent::All => self.sending = Sending::Done,
-            Sent::Blocked => {}
-            Sent::Starved => return Ok(Starved::Yes),
-            Sent::Refused => self.sending = Sending::Broken,
-            Sent::Failed(error) => return Err(error),
+            SendProgress::All => self.sending = SendState::Done,
+            SendProgress::Blocked => {}
+            SendProgress::Starved => return Ok(Starved::Yes),
+            SendProgress::Refused => self.sending = SendState::Broken,
+            SendProgress::Failed(error) => return Err(error),
         }
         Ok(Starved::No)
     }
@@ -340,9 +351,9 @@ impl Exchange {
             match ready!(self.clock.poll_expired(phase, cx)) {
                 Expired::Failed(error) => return Poll::Ready(error),
                 Expired::Trickles => match self.admission.as_mut().map(|own| own.step_aside(&self.servers)) {
-                    Some(Room::Enough) => self.clock.wait_on(),
-                    Some(Room::Made) | None => self.clock.accept(),
-                    Some(Room::None) => return Poll::Ready(in_the_way(phase)),
+                    Some(TrickleAdmission::Enough) => self.clock.wait_on(),
+                    Some(TrickleAdmission::Made) | None => self.clock.accept(),
+                    Some(TrickleAdmission::None) => return Poll::Ready(in_the_way(phase)),
                 },
             }
         }
@@ -356,35 +367,35 @@ impl Exchange {
 
     /// There will be no second sending.
     fn settle(&mut self) {
-        self.origin = Origin::Fresh;
+        self.origin = ConnectionOrigin::Fresh;
         self.request.settle();
     }
 
     /// The connection ended inside or before the head.
-    fn ended(&mut self, error: Option<io::Error>) -> Failure {
+    fn ended(&mut self, error: Option<io::Error>) -> ConnectionFailure {
         self.own = None;
         let partly =
-            matches!(&self.reading, Reading::Head { partial, interim, .. } if !partial.is_empty() || *interim > 0);
+            matches!(&self.reading, ReadState::Head { partial, interim, .. } if !partial.is_empty() || *interim > 0);
         if partly {
-            return Failure::Final(error.map_or_else(cut, cut_by));
+            return ConnectionFailure::Final(error.map_or_else(cut, cut_by));
         }
-        if self.origin == Origin::Kept && self.request.rewind() {
-            return Failure::Stale;
+        if self.origin == ConnectionOrigin::Kept && self.request.rewind() {
+            return ConnectionFailure::Stale;
         }
-        Failure::Final(reset(error))
+        ConnectionFailure::Final(reset(error))
     }
 
     /// From the head to the body, of which a part may have come already.
-    fn open(&mut self, head: AnswerHead, opened: OpenedExchange) -> Parts {
+    fn open(&mut self, head: AnswerHead, opened: OpenedExchange) -> ResponseHead {
         let OpenedExchange { decoder, ready, surplus } = opened;
         // A server that declines an upgrade may be in doubt about the connection.
         let last = surplus || self.request.upgrades();
         self.request.go_on();
         self.reuse = if last { Reuse::Close } else { head.reuse };
         // A refusal is final: the rest of the request is not sent.
-        if self.sending == Sending::Busy && head.status.as_u16() >= 300 {
+        if self.sending == SendState::Busy && head.status.as_u16() >= 300 {
             self.request.stop();
-            self.sending = Sending::Broken;
+            self.sending = SendState::Broken;
         }
         if head.events {
             self.clock.lift(self.request.events);
@@ -392,7 +403,7 @@ impl Exchange {
         let now = self.clock.paused();
         self.moments.answer(head.status, now);
         self.moments.bytes += ready.len() as u64;
-        self.reading = Reading::Body(Arriving { decoder, ready });
+        self.reading = ReadState::Body(ArrivingBody { decoder, ready });
         self.finish(|| now);
         self.moments.go_on();
         (head.status, head.headers)
@@ -404,7 +415,8 @@ impl Exchange {
         match self.poll_part(cx) {
             Poll::Pending => self.wait(Phase::Body, starved, cx).map(Err),
             came => {
-                let bytes = if let Reading::Body(Arriving { ready, .. }) = &self.reading { ready.len() } else { 0 };
+                let bytes =
+                    if let ReadState::Body(ArrivingBody { ready, .. }) = &self.reading { ready.len() } else { 0 };
                 self.clock.moved(bytes as u64);
                 came
             }
@@ -413,14 +425,14 @@ impl Exchange {
 
     /// Reads once, without regard to clock and request.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let (Some(own), Reading::Body(Arriving { decoder, ready })) = (&mut self.own, &mut self.reading) else {
+        let (Some(own), ReadState::Body(ArrivingBody { decoder, ready })) = (&mut self.own, &mut self.reading) else {
             return Poll::Ready(Err(gone()));
         };
         let read = ready!(own.wire.io.poll_read(cx, |bytes| {
             if bytes.is_empty() {
                 return decoder.end().map(|()| Reuse::Close).map_err(|_| cut());
             }
-            let found = decoder.decode(bytes).map_err(Unreadable::of_answer)?;
+            let found = decoder.decode(bytes).map_err(Broken::of_answer)?;
             *ready = Bytes::copy_from_slice(&bytes[found.data]);
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
         }));
@@ -440,13 +452,13 @@ impl Exchange {
         self.end(Ended::Whole, now);
         if let Some(mut own) = self.own.take()
             && self.reuse == Reuse::Keep
-            && self.sending == Sending::Done
+            && self.sending == SendState::Done
         {
             self.clock.give_back(&mut own.wire.alarm);
             self.server().pool.put(own, self.clock.paused());
         }
-        if let Reading::Shared(_) | Reading::Carried(_) = self.reading {
-            self.reading = Reading::end();
+        if let ReadState::Shared(_) | ReadState::Carried(_) = self.reading {
+            self.reading = ReadState::end();
         }
         self.request.stop();
         self.leave();
@@ -468,17 +480,17 @@ impl Exchange {
 
     fn done(&self) -> bool {
         match &self.reading {
-            Reading::Head { .. } | Reading::Switched(_) => false,
-            Reading::Body(Arriving { decoder, .. }) => decoder.done(),
-            Reading::Shared(stream) => stream.done(),
-            Reading::Carried(carried) => carried.done(),
+            ReadState::Head { .. } | ReadState::Switched(_) => false,
+            ReadState::Body(ArrivingBody { decoder, .. }) => decoder.done(),
+            ReadState::Shared(stream) => stream.done(),
+            ReadState::Carried(carried) => carried.done(),
         }
     }
 
     /// The same as `poll_head` on a shared connection.
-    fn poll_shared_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Failure>> {
+    fn poll_shared_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ConnectionFailure>> {
         let starved = self.poll_shared_send(cx)?;
-        let Reading::Shared(stream) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
+        let ReadState::Shared(stream) = &mut self.reading else { return Poll::Ready(Err(gone().into())) };
         let before = self.request.expects();
         let polled = stream.poll_head(&mut self.request, cx);
         if before && !self.request.expects() && polled.is_pending() {
@@ -497,7 +509,7 @@ impl Exchange {
                     self.clock.lift(self.request.events);
                 } else if media.is_some_and(media_type::is_grpc) {
                     // It may be a stream, which rests as long as it likes; its deadline is its client's.
-                    self.clock.lift(Events::Read);
+                    self.clock.lift(EventUse::Read);
                 }
                 self.finish(|| now);
                 self.moments.go_on();
@@ -511,7 +523,7 @@ impl Exchange {
             Ok(starved) => starved,
             Err(error) => return Poll::Ready(Some(Err(self.fail(error)))),
         };
-        let Reading::Shared(stream) = &mut self.reading else { return Poll::Ready(None) };
+        let ReadState::Shared(stream) = &mut self.reading else { return Poll::Ready(None) };
         match stream.poll_body(cx) {
             Poll::Pending => self.wait(Phase::Body, starved, cx).map(|error| Some(Err(self.fail(error)))),
             Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
@@ -527,25 +539,26 @@ impl Exchange {
     }
 
     fn poll_shared_send(&mut self, cx: &mut Context<'_>) -> Result<Starved, Error> {
-        let Reading::Shared(stream) = &mut self.reading else { return Ok(Starved::No) };
+        let ReadState::Shared(stream) = &mut self.reading else { return Ok(Starved::No) };
         let before = self.request.written();
         let sent = stream.poll_send(&mut self.request, cx)?;
         if self.request.written() != before {
             self.clock.moved(self.request.written() - before);
         }
-        Ok(if let h2_stream::Sent::Starved = sent { Starved::Yes } else { Starved::No })
+        Ok(if let h2_stream::StreamProgress::Starved = sent { Starved::Yes } else { Starved::No })
     }
 
     /// A stream gave no answer.
-    fn broken(&mut self, broken: Broken) -> Failure {
-        self.reading = Reading::start();
+    fn broken(&mut self, broken: StreamFault) -> ConnectionFailure {
+        self.reading = ReadState::start();
         match broken {
-            Broken::Failed(error) => Failure::Final(error),
-            Broken::Ended => self.ended(None),
-            Broken::Unprocessed if self.request.rewind_unseen() => Failure::Stale,
-            Broken::Unprocessed => {
-                Failure::Final(Error::new(Kind::Reset, "the upstream accepts no more calls on this connection"))
-            }
+            StreamFault::Failed(error) => ConnectionFailure::Final(error),
+            StreamFault::Ended => self.ended(None),
+            StreamFault::Unprocessed if self.request.rewind_unseen() => ConnectionFailure::Stale,
+            StreamFault::Unprocessed => ConnectionFailure::Final(Error::new(
+                Kind::Reset,
+                "the upstream accepts no more calls on this connection",
+            )),
         }
     }
 
@@ -554,15 +567,15 @@ impl Exchange {
         self.own = None;
         self.leave();
         self.request.stop();
-        self.reading = Reading::end();
+        self.reading = ReadState::end();
         error.of_upstream(&self.servers.name)
     }
 
     /// Whether so little can be left that reading it costs less than a new connection.
     fn worth_draining(&self) -> bool {
-        let Reading::Body(Arriving { decoder, .. }) = &self.reading else { return false };
+        let ReadState::Body(ArrivingBody { decoder, .. }) = &self.reading else { return false };
         let small = decoder.left().map_or_else(|| decoder.delimited(), |left| left <= DRAIN);
-        small && !decoder.done() && self.reuse == Reuse::Keep && self.sending == Sending::Done
+        small && !decoder.done() && self.reuse == Reuse::Keep && self.sending == SendState::Done
     }
 }
 
@@ -571,14 +584,14 @@ impl http_body::Body for Exchange {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        if let Reading::Shared(_) = self.reading {
+        if let ReadState::Shared(_) = self.reading {
             return self.poll_shared_frame(cx);
         }
-        if let Reading::Carried(_) = self.reading {
+        if let ReadState::Carried(_) = self.reading {
             return self.poll_carried_frame(cx);
         }
         loop {
-            let Reading::Body(Arriving { decoder, ready }) = &mut self.reading else { return Poll::Ready(None) };
+            let ReadState::Body(ArrivingBody { decoder, ready }) = &mut self.reading else { return Poll::Ready(None) };
             if !ready.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(std::mem::take(ready)))));
             }
@@ -593,20 +606,20 @@ impl http_body::Body for Exchange {
     }
 
     fn is_end_stream(&self) -> bool {
-        let Reading::Body(Arriving { decoder, ready }) = &self.reading else { return false };
+        let ReadState::Body(ArrivingBody { decoder, ready }) = &self.reading else { return false };
         ready.is_empty() && decoder.done() && decoder.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         let left = match &self.reading {
-            Reading::Head { .. } | Reading::Switched(_) => None,
+            ReadState::Head { .. } | ReadState::Switched(_) => None,
             // An answer with trailers leaves in chunks: nothing follows a length.
-            Reading::Body(Arriving { decoder, .. }) if decoder.trailers.is_some() => None,
-            Reading::Body(Arriving { decoder, ready }) => decoder.left().map(|left| left + ready.len() as u64),
+            ReadState::Body(ArrivingBody { decoder, .. }) if decoder.trailers.is_some() => None,
+            ReadState::Body(ArrivingBody { decoder, ready }) => decoder.left().map(|left| left + ready.len() as u64),
             // A client that takes trailers may get some, though the length is known.
-            Reading::Shared(stream) if self.request.passage.trailers && !stream.done() => None,
-            Reading::Shared(stream) => stream.left(),
-            Reading::Carried(carried) => return carried.size_hint(),
+            ReadState::Shared(stream) if self.request.passage.trailers && !stream.done() => None,
+            ReadState::Shared(stream) => stream.left(),
+            ReadState::Carried(carried) => return carried.size_hint(),
         };
         left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
@@ -630,13 +643,13 @@ enum Starved {
     No,
 }
 
-impl Reading {
+impl ReadState {
     fn end() -> Self {
-        Reading::Body(Arriving { decoder: Decoder::new(Framing::Empty), ready: Bytes::new() })
+        ReadState::Body(ArrivingBody { decoder: Decoder::new(Framing::Empty), ready: Bytes::new() })
     }
 
     fn start() -> Self {
-        Reading::Head { partial: Vec::new(), seen: 0, interim: 0 }
+        ReadState::Head { partial: Vec::new(), seen: 0, interim: 0 }
     }
 }
 
@@ -662,7 +675,7 @@ struct OpenedExchange {
 impl OpenedExchange {
     fn new(framing: Framing, bytes: &mut [u8]) -> Result<Self, Error> {
         let mut decoder = Decoder::new(framing);
-        let found = decoder.decode(bytes).map_err(Unreadable::of_answer)?;
+        let found = decoder.decode(bytes).map_err(Broken::of_answer)?;
         let ready = Bytes::copy_from_slice(&bytes[found.data]);
         Ok(OpenedExchange { decoder, ready, surplus: found.used < bytes.len() })
     }
@@ -714,7 +727,7 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &HeadCond
         let rest = &mut bytes[start..];
         // A head that arrives in pieces is parsed when its end may be there, not with each piece.
         let may_end = *seen == 0 || head_end(rest, *seen).is_some();
-        let parsed = if may_end { answer::parse(rest, wanted.asked).map_err(Unreadable::of_answer)? } else { None };
+        let parsed = if may_end { answer::parse(rest, wanted.asked).map_err(Broken::of_answer)? } else { None };
         if parsed.as_ref().map_or(rest.len(), |(_, end)| *end) > wanted.most {
             return Err(malformed("the head of the answer is too large"));
         }

@@ -108,7 +108,7 @@ pub(crate) struct Availability {
 }
 
 /// The rules on which the state of a server depends.
-pub(crate) struct Rules<'a> {
+pub(crate) struct HealthRules<'a> {
     pub(crate) health: Option<&'a HealthSpec>,
     pub(crate) eject: Option<&'a EjectSpec>,
     pub(crate) breaker: Option<&'a BreakerSpec>,
@@ -116,7 +116,7 @@ pub(crate) struct Rules<'a> {
 
 impl Availability {
     /// `None` if nothing needs to be tracked.
-    pub(crate) fn new(rules: &Rules<'_>, carry: &Carry) -> Option<Self> {
+    pub(crate) fn new(rules: &HealthRules<'_>, carry: &Carry) -> Option<Self> {
         let standing = Availability {
             health: rules.health.map(|rules| carry.part(rules.explain()).state(Health::default)),
             eject: rules.eject.map(|rules| carry.part(rules.mark()).state(|| Eject::new(rules.clone()))),

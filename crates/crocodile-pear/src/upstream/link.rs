@@ -8,9 +8,9 @@ use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::call::forward::same;
-use super::connect::counters::Event;
+use super::connect::counters::ConnectionEvent;
 use super::connect::origin::Origin;
-use super::ready::Upstream;
+use super::ready::ReadyUpstream;
 use super::servers::server::PublicOrigin;
 use crate::error::{Error, Kind};
 use crate::request::context::Scope;
@@ -23,7 +23,7 @@ const LENGTH: usize = 8 << 10;
 const UNFIT: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
-impl Upstream {
+impl ReadyUpstream {
     /// The result of `found` for the first of the paths of its servers, as far as a URL of this scheme and authority leads to them; of all
     /// of them for a URL without. An upstream that was told which host the client asked for may have made a URL of it.
     pub fn find_base<T>(
@@ -56,7 +56,7 @@ impl Upstream {
 }
 
 /// An address that belongs to an upstream: where links to it begin.
-pub(crate) struct Address {
+pub(crate) struct UpstreamAddress {
     /// `None` for a host that calls name: the upstream may write it with either scheme.
     origin: Option<Origin>,
     authority: Box<str>,
@@ -66,7 +66,7 @@ pub(crate) struct Address {
     pub(crate) told: bool,
 }
 
-impl Address {
+impl UpstreamAddress {
     /// Whether a URL of this scheme and authority leads there.
     pub(crate) fn is(&self, scheme: Option<&str>, authority: &str) -> bool {
         match &self.origin {
@@ -79,34 +79,34 @@ impl Address {
     }
 }
 
-impl Upstream {
+impl ReadyUpstream {
     /// All addresses that belong to it, for this request.
-    pub(crate) fn addresses(&self, scope: &Scope) -> Vec<Address> {
+    pub(crate) fn addresses(&self, scope: &Scope) -> Vec<UpstreamAddress> {
         let mut all = Vec::new();
         let mut add = |face: &PublicOrigin| {
             let (authority, base) = (face.authority.clone(), face.base.clone());
-            all.push(Address { origin: Some(face.origin.clone()), authority, base, told: false });
+            all.push(UpstreamAddress { origin: Some(face.origin.clone()), authority, base, told: false });
             None::<()>
         };
         self.find_face(&mut add);
         self.find_origin(&mut add);
         for (authority, told) in self.forward.hosts(scope) {
-            all.push(Address { origin: None, authority: authority.into(), base: self.base().into(), told });
+            all.push(UpstreamAddress { origin: None, authority: authority.into(), base: self.base().into(), told });
         }
         all
     }
 
     /// Counts links of its documents, by what became of them.
     pub(crate) fn count_links(&self, mapped: u64, unserved: u64) {
-        self.caller.shared.counters.add(Event::LinkMapped, mapped);
-        self.caller.shared.counters.add(Event::LinkUnserved, unserved);
+        self.caller.shared.counters.add(ConnectionEvent::LinkMapped, mapped);
+        self.caller.shared.counters.add(ConnectionEvent::LinkUnserved, unserved);
     }
 }
 
 /// A resolved link: which upstream to call for what.
-pub struct Place {
+pub struct ResolvedLink {
     /// The upstream that serves it.
-    pub upstream: Arc<Upstream>,
+    pub upstream: Arc<ReadyUpstream>,
     /// Path and query, whole.
     pub target: String,
     /// The whole URL.
@@ -119,12 +119,12 @@ pub struct Place {
 /// `Unusable` if it is not a URL, or if it leads to no configured upstream: to none of their origins, or past their base
 /// paths. The link is not quoted: clients learn nothing about what is behind the gateway.
 pub fn resolve(
-    upstreams: &[Arc<Upstream>],
+    upstreams: &[Arc<ReadyUpstream>],
     from: &str,
     base: &str,
     link: &str,
     scope: Option<&Scope>,
-) -> Result<Place, Error> {
+) -> Result<ResolvedLink, Error> {
     match within(upstreams, from, base, link) {
         Some(place) => Ok(place),
         None => anywhere(upstreams, from, base, link, scope),
@@ -132,19 +132,19 @@ pub fn resolve(
 }
 
 /// A path of an upstream, below its own; `None` for a path with two readings.
-pub fn at(upstream: &Arc<Upstream>, path: &str) -> Option<Place> {
+pub fn at(upstream: &Arc<ReadyUpstream>, path: &str) -> Option<ResolvedLink> {
     check_path(path.split('?').next().unwrap_or_default()).ok()?;
     let target = upstream.find_face(|face| Some([&*face.base, path].concat()))?;
-    Some(Place { upstream: upstream.clone(), target, url: upstream.url(path).into() })
+    Some(ResolvedLink { upstream: upstream.clone(), target, url: upstream.url(path).into() })
 }
 
 fn anywhere(
-    upstreams: &[Arc<Upstream>],
+    upstreams: &[Arc<ReadyUpstream>],
     from: &str,
     base: &str,
     link: &str,
     scope: Option<&Scope>,
-) -> Result<Place, Error> {
+) -> Result<ResolvedLink, Error> {
     let refuse = |reason| Error::new(Kind::Unusable, reason);
     let url = join(base, link).ok_or_else(|| refuse("a link in the answer is not a URL that can be called"))?;
     let authority: Authority = url.authority.parse().map_err(|_| refuse("a link in the answer names no host"))?;
@@ -160,25 +160,25 @@ fn anywhere(
     if let Some(upstream) = choose(upstreams, from, &origin, &url.path) {
         let target = target(url.path.clone());
         let whole = format!("{}://{}{target}", url.scheme, url.authority);
-        return Ok(Place { upstream: upstream.clone(), target, url: whole.into() });
+        return Ok(ResolvedLink { upstream: upstream.clone(), target, url: whole.into() });
     }
     let (upstream, path) = choose_alias(upstreams, from, &url, &origin, scope).ok_or_else(nowhere)?;
     let target = target(path);
     // Under its own address: a document that has two is one document.
     let whole = upstream.root_url(&target);
-    Ok(Place { upstream: upstream.clone(), target, url: whole.into() })
+    Ok(ResolvedLink { upstream: upstream.clone(), target, url: whole.into() })
 }
 
 /// The upstream that has this address only in its documents, and the path at its server: one of its `origins`, or the host that
 /// its calls name. A host that the client asked for is one for the upstream that wrote the link, since only that was told it.
 fn choose_alias<'a>(
-    upstreams: &'a [Arc<Upstream>],
+    upstreams: &'a [Arc<ReadyUpstream>],
     from: &str,
     url: &Url,
     origin: &Origin,
     scope: Option<&Scope>,
-) -> Option<(&'a Arc<Upstream>, String)> {
-    let listed = |upstream: &'a Arc<Upstream>| {
+) -> Option<(&'a Arc<ReadyUpstream>, String)> {
+    let listed = |upstream: &'a Arc<ReadyUpstream>| {
         let mut best: Option<(usize, String)> = None;
         upstream.find_origin(|other| {
             let rest = url.path.strip_prefix(&*other.base).filter(|_| other.origin == *origin);
@@ -190,14 +190,14 @@ fn choose_alias<'a>(
         });
         best.map(|(length, path)| (length, upstream, path))
     };
-    let named = |upstream: &'a Arc<Upstream>| {
+    let named = |upstream: &'a Arc<ReadyUpstream>| {
         let scope = scope.filter(|_| **upstream.name() == *from);
         let rest = url.path.strip_prefix(upstream.base())?;
         let below = rest.is_empty() || rest.starts_with('/');
         (below && upstream.forward.names(&url.authority, scope))
             .then(|| (upstream.base().len(), upstream, url.path.clone()))
     };
-    let best = |found: &mut dyn Iterator<Item = (usize, &'a Arc<Upstream>, String)>| {
+    let best = |found: &mut dyn Iterator<Item = (usize, &'a Arc<ReadyUpstream>, String)>| {
         found.max_by_key(|(length, upstream, _)| (*length, **upstream.name() == *from))
     };
     let found =
@@ -206,7 +206,7 @@ fn choose_alias<'a>(
 }
 
 /// The usual link, a path that needs no repair, in a document that came from a URL of its upstream as it is configured.
-fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Option<Place> {
+fn within(upstreams: &[Arc<ReadyUpstream>], from: &str, base: &str, link: &str) -> Option<ResolvedLink> {
     let path = usual_path(link)?;
     let (scheme, rest) = base.split_at(memchr::memchr(b':', base.as_bytes())?);
     let rest = rest.strip_prefix("://")?;
@@ -219,7 +219,7 @@ fn within(upstreams: &[Arc<Upstream>], from: &str, base: &str, link: &str) -> Op
     let odd = authority.bytes().any(|byte| byte == b'@' || byte == b'?');
     let upstream = found.flatten().filter(|_| !odd)?.clone();
     let url = [scheme, "://", authority, link].concat().into();
-    Some(Place { upstream, target: link.to_owned(), url })
+    Some(ResolvedLink { upstream, target: link.to_owned(), url })
 }
 
 /// The path of a link that begins with it, in which nothing has to be escaped or resolved.
@@ -259,12 +259,17 @@ static USUAL: [bool; 256] = {
 
 /// The upstream at this origin whose base path the link's path begins with; of several the one with the longest base
 /// path, among equals the one that served the document.
-fn choose<'a>(upstreams: &'a [Arc<Upstream>], from: &str, origin: &Origin, path: &str) -> Option<&'a Arc<Upstream>> {
+fn choose<'a>(
+    upstreams: &'a [Arc<ReadyUpstream>],
+    from: &str,
+    origin: &Origin,
+    path: &str,
+) -> Option<&'a Arc<ReadyUpstream>> {
     let below = |base: &str| {
         let rest = path.strip_prefix(base)?;
         (rest.is_empty() || rest.starts_with(['/', '?'])).then_some(base.len())
     };
-    let there = |upstream: &Arc<Upstream>| {
+    let there = |upstream: &Arc<ReadyUpstream>| {
         let mut most = None;
         upstream.find_face(|face| {
             if face.origin == *origin {
@@ -437,7 +442,7 @@ fn parameter(text: &str) -> (String, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::Settings;
+    use crate::upstream::UpstreamSettings;
     use http::HeaderValue;
 
     #[test]
@@ -488,9 +493,9 @@ mod tests {
         }
     }
 
-    fn upstreams() -> Vec<Arc<Upstream>> {
+    fn upstreams() -> Vec<Arc<ReadyUpstream>> {
         let upstream = |(name, url): (&str, &str)| {
-            Upstream::new(Settings::new(name, url.parse().expect("a URL"))).expect("an upstream")
+            ReadyUpstream::new(UpstreamSettings::new(name, url.parse().expect("a URL"))).expect("an upstream")
         };
         [("root", "http://shop.test"), ("api", "http://shop.test:80/api"), ("other", "http://127.0.0.1:8000/x")]
             .map(upstream)
@@ -555,7 +560,7 @@ mod tests {
     #[test]
     fn a_usual_link_is_resolved_as_any_other() {
         let upstream = |name: &'static str, url: &str| {
-            Upstream::new(Settings::new(name, url.parse().expect("a URL"))).expect("an upstream")
+            ReadyUpstream::new(UpstreamSettings::new(name, url.parse().expect("a URL"))).expect("an upstream")
         };
         let upstreams =
             [upstream("a", "http://api:8080"), upstream("b", "http://api:8080/v1"), upstream("c", "http://c")];

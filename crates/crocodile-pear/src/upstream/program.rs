@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::{Frame, SizeHint};
 
-use super::call::Call;
+use super::call::UpstreamCall;
 use crate::error::Error;
 use crate::http::http1::Fields;
 use crate::http::http1::fields::rebuilt;
@@ -19,12 +19,12 @@ use crate::message::answer::Answer;
 use crate::message::body::Pulled;
 
 /// A request that is on its way to an answer.
-pub type Sent = BoxFuture<'static, Result<Response<Pulled>, Error>>;
+pub type ResponseFuture = BoxFuture<'static, Result<Response<Pulled>, Error>>;
 
 /// Sends requests instead of sockets.
 pub trait Transport: Send + Sync {
     /// Sends one. Nothing happens before the future is polled.
-    fn send(&self, request: Request<Pulled>) -> Sent;
+    fn send(&self, request: Request<Pulled>) -> ResponseFuture;
 }
 
 /// Stands around each call of an upstream, outside of its cache and its retries.
@@ -32,15 +32,19 @@ pub trait Interceptor: Send + Sync {
     /// Whether it has anything to do now. Calls are made without it otherwise.
     fn is_needed(&self) -> bool;
 
-    fn call(self: Arc<Self>, callee: Arc<dyn Callee>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>>;
+    fn call(
+        self: Arc<Self>,
+        callee: Arc<dyn Callee>,
+        call: Box<UpstreamCall>,
+    ) -> BoxFuture<'static, Result<Answer, Error>>;
 }
 
 /// An upstream, as an [`Interceptor`] sees it.
 pub trait Callee: Send + Sync {
     /// The whole URL of a call.
-    fn url(&self, call: &Call) -> String;
+    fn url(&self, call: &UpstreamCall) -> String;
 
-    fn dispatch(self: Arc<Self>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>>;
+    fn dispatch(self: Arc<Self>, call: Box<UpstreamCall>) -> BoxFuture<'static, Result<Answer, Error>>;
 }
 
 /// The value of `via` in calls.
@@ -87,8 +91,8 @@ impl fmt::Debug for Program {
 }
 
 /// A call that a transport makes.
-pub(crate) enum Carried {
-    Waiting(Sent),
+pub(crate) enum TransportCall {
+    Waiting(ResponseFuture),
     Body(Pulled, State),
 }
 
@@ -98,9 +102,9 @@ pub(crate) enum State {
     Done,
 }
 
-impl Carried {
+impl TransportCall {
     pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(StatusCode, Fields), Error>> {
-        let Carried::Waiting(sent) = self else { return Poll::Pending };
+        let TransportCall::Waiting(sent) = self else { return Poll::Pending };
         let (mut head, body) = ready!(sent.as_mut().poll(cx))?.into_parts();
         let own: Vec<_> = head.headers.keys().filter(|name| rebuilt(name)).cloned().collect();
         // The length describes the body; the others describe the connection.
@@ -108,12 +112,12 @@ impl Carried {
             head.headers.remove(name);
         }
         let state = if body.is_end_stream() { State::Done } else { State::Open };
-        *self = Carried::Body(body, state);
+        *self = TransportCall::Body(body, state);
         Poll::Ready(Ok((head.status, head.headers.into())))
     }
 
     pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let Carried::Body(body, state) = self else { return Poll::Ready(None) };
+        let TransportCall::Body(body, state) = self else { return Poll::Ready(None) };
         if *state == State::Done {
             return Poll::Ready(None);
         }
@@ -125,13 +129,13 @@ impl Carried {
     }
 
     pub(crate) fn done(&self) -> bool {
-        matches!(self, Carried::Body(_, State::Done))
+        matches!(self, TransportCall::Body(_, State::Done))
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
         match self {
-            Carried::Body(body, _) => body.size_hint(),
-            Carried::Waiting(_) => SizeHint::default(),
+            TransportCall::Body(body, _) => body.size_hint(),
+            TransportCall::Waiting(_) => SizeHint::default(),
         }
     }
 }

@@ -18,9 +18,9 @@ use super::call::public::PublicSpec;
 use super::call::rewrite::RewriteSpec;
 use super::call::timeouts::Timeouts;
 use super::call::timing::CallEnd;
-use super::call::{Call, Root};
+use super::call::{TargetRoot, UpstreamCall};
 use super::check;
-use super::connect::counters::{CounterSnapshot, Event};
+use super::connect::counters::{ConnectionEvent, CounterSnapshot};
 use super::credentials::ClientCredentials;
 use super::health::HealthSpec;
 use super::program::{Callee, Interceptor};
@@ -28,7 +28,7 @@ use super::servers::affinity;
 use super::servers::choice::{self, Choice};
 use super::servers::mirror::{Mirror, MirrorSpec};
 use super::servers::server::{PublicOrigin, Server};
-use super::servers::settings::Settings;
+use super::servers::settings::UpstreamSettings;
 use super::servers::srv::FoundServers;
 use super::servers::state::ServerState;
 use super::types::Types;
@@ -42,7 +42,7 @@ use crate::telemetry::histogram::Snapshot;
 
 /// Begins a call, whose body is as it will be sent.
 #[inline]
-fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> AuthenticatedCall {
+fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<UpstreamCall>) -> AuthenticatedCall {
     match std::mem::take(&mut call.keeping) {
         ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), call, keeping),
         ForCaches::Nothing | ForCaches::Part(_) => caller.begin(call),
@@ -50,7 +50,7 @@ fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<Call>) -> 
 }
 
 /// A configured upstream, ready to be called from any core.
-pub struct Upstream {
+pub struct ReadyUpstream {
     pub(super) caller: Caller,
     pub(super) forward: Arc<Forward>,
     rewrite: RewriteSpec,
@@ -59,7 +59,7 @@ pub struct Upstream {
     cached: Option<Arc<Cached>>,
     protocol: Protocol,
     outline: Vec<String>,
-    choice: Option<Box<Choice<Arc<Upstream>>>>,
+    choice: Option<Box<Choice<Arc<ReadyUpstream>>>>,
     affinity: Option<AffinityRule>,
     links: Option<Arc<PublicSpec>>,
     /// Its further addresses, as its own documents write them.
@@ -67,7 +67,7 @@ pub struct Upstream {
     types: Types,
     /// Whether its connections show a client certificate.
     shows_certificate: bool,
-    mirror: OnceLock<Mirror<Upstream>>,
+    mirror: OnceLock<Mirror<ReadyUpstream>>,
     /// The parts of a request on which the answers to its calls depend.
     own_dependence: OnceLock<Dependence>,
     /// Whether a part of the configuration names it.
@@ -95,22 +95,22 @@ pub(super) struct Around {
     pub(super) types: Types,
 }
 
-impl Upstream {
+impl ReadyUpstream {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, Error> {
+    pub fn new(settings: UpstreamSettings) -> Result<Arc<Self>, Error> {
         Self::within(settings, Around::default())
     }
 
     /// # Errors
-    /// The errors of [`Upstream::new`].
-    pub(super) fn within(settings: Settings, around: Around) -> Result<Arc<Self>, Error> {
+    /// The errors of [`ReadyUpstream::new`].
+    pub(super) fn within(settings: UpstreamSettings, around: Around) -> Result<Arc<Self>, Error> {
         let Around { credentials, cached, affinity, types } = around;
         let mut outline = settings.outline();
         outline.extend(cached.as_ref().map(|cached| cached.outline().to_owned()));
         let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
         outline.extend(credentials.as_ref().map(|_| token()));
-        Ok(Arc::new(Upstream {
+        Ok(Arc::new(ReadyUpstream {
             shows_certificate: settings.tls.certificate.is_some(),
             caller: Caller::new(&settings, credentials)?,
             protocol: settings.protocol,
@@ -133,9 +133,9 @@ impl Upstream {
     }
 
     /// An upstream that leads to others.
-    pub(super) fn of_choice(choice: Choice<Arc<Upstream>>, outline: Vec<String>) -> Option<Arc<Self>> {
+    pub(super) fn of_choice(choice: Choice<Arc<ReadyUpstream>>, outline: Vec<String>) -> Option<Arc<Self>> {
         let first = choice.targets().next()?.clone();
-        Some(Arc::new(Upstream {
+        Some(Arc::new(ReadyUpstream {
             caller: first.caller.clone(),
             protocol: first.protocol,
             forward: first.forward.clone(),
@@ -158,7 +158,7 @@ impl Upstream {
     }
 
     /// Copies its calls from now on, too.
-    pub fn set_mirror(&self, spec: &MirrorSpec, to: &Arc<Upstream>) {
+    pub fn set_mirror(&self, spec: &MirrorSpec, to: &Arc<ReadyUpstream>) {
         let _ = self.mirror.set(Mirror::new(spec, to, to.timeouts()));
     }
 
@@ -187,12 +187,12 @@ impl Upstream {
 
     /// Which calls are copied, and where to.
     #[inline]
-    pub(super) fn mirror(&self) -> Option<&Mirror<Upstream>> {
+    pub(super) fn mirror(&self) -> Option<&Mirror<ReadyUpstream>> {
         self.mirror.get()
     }
 
     /// Counts what did not become a call.
-    pub(super) fn count(&self, event: Event) {
+    pub(super) fn count(&self, event: ConnectionEvent) {
         self.caller.shared.counters.count(event);
     }
 
@@ -501,14 +501,17 @@ impl Upstream {
     /// # Errors
     /// `BadRequest`, `Unreachable`, `Reset`, `Cut`, `Malformed`, `Timeout` or `Busy`, naming the upstream; the same from
     /// the answer's body.
-    pub fn call(self: &Arc<Self>, call: Call) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
+    pub fn call(
+        self: &Arc<Self>,
+        call: UpstreamCall,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         self.make(Box::new(call))
     }
 
     /// The same for one that is boxed.
     pub(crate) fn make(
         self: &Arc<Self>,
-        call: Box<Call>,
+        call: Box<UpstreamCall>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         let mut call = call;
         // A cache notes parts itself.
@@ -522,7 +525,7 @@ impl Upstream {
     }
 
     #[inline]
-    fn begin_call(&self, call: Box<Call>) -> AuthenticatedCall {
+    fn begin_call(&self, call: Box<UpstreamCall>) -> AuthenticatedCall {
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
         match self.buffer.filter(|_| buffer::applies(&call)) {
             None => begin(&self.caller, self.cached.as_ref(), call),
@@ -544,14 +547,14 @@ impl Upstream {
     }
 }
 
-impl Callee for Upstream {
-    fn url(&self, call: &Call) -> String {
+impl Callee for ReadyUpstream {
+    fn url(&self, call: &UpstreamCall) -> String {
         let PublicOrigin { origin, authority, base } = self.caller.face();
-        let base: &str = if call.root == Root::Upstream { base } else { "" };
+        let base: &str = if call.root == TargetRoot::Upstream { base } else { "" };
         [origin.scheme(), "://", authority, base, &call.target].concat()
     }
 
-    fn dispatch(self: Arc<Self>, call: Box<Call>) -> BoxFuture<'static, Result<Answer, Error>> {
+    fn dispatch(self: Arc<Self>, call: Box<UpstreamCall>) -> BoxFuture<'static, Result<Answer, Error>> {
         Box::pin(self.begin_call(call).finish())
     }
 }

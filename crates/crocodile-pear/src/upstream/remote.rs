@@ -8,11 +8,11 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::attempt::retry_loop::{chain, prepare};
-use super::call::Call;
+use super::call::UpstreamCall;
 use super::call::timeouts::Timeouts;
 use super::environment::UpstreamEnvironment;
 use super::servers::Servers;
-use super::servers::settings::Settings;
+use super::servers::settings::UpstreamSettings;
 use crate::config::problem::Problems;
 use crate::config::spec::{Located, Timeout};
 use crate::error::Error;
@@ -82,7 +82,15 @@ impl Remote {
         let timeouts = Timeouts { call: Timeout::After(timeout), ..Timeouts::default() };
         let resolver = given.resolver.clone();
         let carry = given.carry.part((name, &origin));
-        let settings = Settings { tls, timeouts, resolver, in_flight, breaker, carry, ..Settings::new(name, origin) };
+        let settings = UpstreamSettings {
+            tls,
+            timeouts,
+            resolver,
+            in_flight,
+            breaker,
+            carry,
+            ..UpstreamSettings::new(name, origin)
+        };
         match Servers::new(&settings) {
             Ok(servers) => {
                 let target = query.map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
@@ -95,17 +103,17 @@ impl Remote {
     /// Gets a JSON document.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`](super::Upstream::call), and `Oversized`.
+    /// The errors of [`Upstream::call`](super::ReadyUpstream::call), and `Oversized`.
     pub async fn get(&self) -> Result<(StatusCode, Bytes), Error> {
-        self.call(Call::get(self.target.clone())).await
+        self.call(UpstreamCall::get(self.target.clone())).await
     }
 
     /// Posts a form, which is answered with JSON. `authorization` is sent as it is.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`](super::Upstream::call), and `Oversized`.
+    /// The errors of [`Upstream::call`](super::ReadyUpstream::call), and `Oversized`.
     pub async fn post(&self, form: String, authorization: Option<HeaderValue>) -> Result<(StatusCode, Bytes), Error> {
-        let mut call = Call::get(self.target.clone());
+        let mut call = UpstreamCall::get(self.target.clone());
         call.method = Method::POST;
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         call.headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
@@ -116,9 +124,9 @@ impl Remote {
     /// Posts bytes of this media type, with these header fields; only the status of the answer counts.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`](super::Upstream::call), and `Oversized`.
+    /// The errors of [`Upstream::call`](super::ReadyUpstream::call), and `Oversized`.
     pub async fn send(&self, media: &'static str, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, Error> {
-        let mut call = Call::get(self.target.clone());
+        let mut call = UpstreamCall::get(self.target.clone());
         call.method = Method::POST;
         call.headers = headers.clone();
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
@@ -129,7 +137,7 @@ impl Remote {
         Ok(answer.status)
     }
 
-    async fn call(&self, mut call: Call) -> Result<(StatusCode, Bytes), Error> {
+    async fn call(&self, mut call: UpstreamCall) -> Result<(StatusCode, Bytes), Error> {
         let accept: &mut HeaderMap = &mut call.headers;
         accept.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let answer = chain(prepare(&self.servers, Box::new(call))?).await?;

@@ -17,26 +17,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::timeouts::Timeouts;
-use super::connect::counters::{Counters, Event};
+use super::connect::counters::{ConnectionCounters, ConnectionEvent};
 use super::connect::location::Location;
-use super::connect::pool::Bounds;
-use super::health::Rules;
+use super::connect::pool::ConnectionBounds;
+use super::health::HealthRules;
 use crate::error::{Error, Kind};
 use crate::message::xml_lists::Lists;
 use crate::resilience::trial::Turn;
 use crate::telemetry::histogram::{self, Histogram};
 use crate::telemetry::log_limiter::LogLimiter;
-use affinity::{Affinity, Bound};
-use balance::{Balance, Tried, Way};
-use concurrency_limit::Gate;
+use affinity::{Affinity, LoadBound};
+use balance::{Balance, TriedServers, Way};
+use concurrency_limit::InFlightLimit;
 use retry::Retry;
 use server::{Common, Server};
-use settings::Settings;
+use settings::UpstreamSettings;
 
 /// The parts that all calls to an upstream share, whichever servers it has now.
-pub(super) struct Shared {
+pub(super) struct SharedState {
     pub(super) name: Arc<str>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) in_flight: Arc<InFlightLimit>,
     pub(super) retry: Option<Arc<Retry>>,
     /// How long a server may answer no call while others answer; `None` with a single server.
     pub(super) silence: Option<Duration>,
@@ -44,9 +44,9 @@ pub(super) struct Shared {
     pub(super) max_head: usize,
     /// The elements that are lists, in answers that are XML.
     pub(super) lists: Lists,
-    pub(super) counters: Arc<Counters>,
+    pub(super) counters: Arc<ConnectionCounters>,
     /// The share of the average load that a server may have, where values have their servers.
-    pub(super) bound: Option<Bound>,
+    pub(super) bound: Option<LoadBound>,
     /// The cookie that names a client's server.
     pub(super) cookie: Option<Arc<str>>,
     /// How long calls waited for their turn and for a connection.
@@ -56,24 +56,24 @@ pub(super) struct Shared {
 
 /// The servers of an upstream. Every call holds them as long as it lasts.
 pub(super) struct Servers {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) list: Box<[Arc<Server>]>,
     balance: Balance,
 }
 
 impl Deref for Servers {
-    type Target = Shared;
+    type Target = SharedState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &SharedState {
         &self.shared
     }
 }
 
-impl Shared {
+impl SharedState {
     /// The error, with the upstream's name. Calls rejected because a limit was reached are counted and logged.
     pub(super) fn turn_away(&self, error: Error) -> Error {
         if error.kind() == Kind::Busy {
-            self.counters.count(Event::TurnedAway);
+            self.counters.count(ConnectionEvent::TurnedAway);
             if self.log_limiter.allows() {
                 tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "rejecting calls: {error}");
             }
@@ -81,17 +81,17 @@ impl Shared {
         error.of_upstream(&self.name)
     }
 
-    pub(super) fn new(settings: &Settings) -> Arc<Self> {
+    pub(super) fn new(settings: &UpstreamSettings) -> Arc<Self> {
         let carry = &settings.carry;
-        Arc::new(Shared {
+        Arc::new(SharedState {
             name: settings.name.clone(),
-            gate: carry.part(settings.in_flight).state(|| Gate::new(settings.in_flight)),
+            in_flight: carry.part(settings.in_flight).state(|| InFlightLimit::new(settings.in_flight)),
             retry: settings.retries().and_then(|rules| Retry::carried(rules, carry)),
             silence: settings.balance.silence.duration().filter(|_| settings.has_several()),
             timeouts: settings.timeouts.clone(),
             max_head: settings.max_head,
             lists: settings.lists.clone(),
-            counters: carry.state(Counters::new),
+            counters: carry.state(ConnectionCounters::new),
             bound: settings.balance.bound,
             cookie: (settings.balance.by == Way::Cookie && settings.has_several())
                 .then(|| settings.balance.cookie.as_str().into()),
@@ -106,7 +106,7 @@ impl Shared {
     /// `Internal`, saying what is wrong with the URL.
     pub(super) fn server(
         &self,
-        settings: &Settings,
+        settings: &UpstreamSettings,
         (location, same): (&Location, usize),
     ) -> Result<Arc<Server>, Error> {
         let common = Common {
@@ -114,12 +114,12 @@ impl Shared {
             protocol: settings.protocol,
             resolver: settings.resolver.as_ref(),
             host: settings.forward.named_host(),
-            bounds: Bounds {
+            bounds: ConnectionBounds {
                 connections: settings.connections.clone(),
                 connect: settings.timeouts.connect,
                 max_head: settings.max_head,
             },
-            rules: Rules {
+            rules: HealthRules {
                 health: settings.health.as_ref(),
                 eject: settings.ejection(),
                 breaker: settings.breaker.as_ref(),
@@ -138,8 +138,8 @@ impl Servers {
     ///
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
-    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
-        let shared = Shared::new(settings);
+    pub(super) fn new(settings: &UpstreamSettings) -> Result<Self, Error> {
+        let shared = SharedState::new(settings);
         let before = |at: usize, location: &Location| {
             let place = |other: &&Location| (&other.url, &other.socket) == (&location.url, &location.socket);
             settings.servers[..at].iter().filter(place).count()
@@ -151,20 +151,20 @@ impl Servers {
             let error = Error::new(Kind::Internal, "an upstream needs a URL".to_owned());
             return Err(error.of_upstream(&shared.name));
         }
-        let tiers = [list.len()];
-        Ok(Servers::of(shared, list, settings.balance.by, &tiers))
+        let groups = [list.len()];
+        Ok(Servers::of(shared, list, settings.balance.by, &groups))
     }
 
-    /// These servers; `tiers` are the numbers of those with the same priority, the first to be called first.
-    pub(super) fn of(shared: Arc<Shared>, list: Box<[Arc<Server>]>, by: Way, tiers: &[usize]) -> Self {
-        Servers { balance: Balance::new(by, &list, tiers), shared, list }
+    /// These servers; `groups` are the numbers of those with the same priority, the first to be called first.
+    pub(super) fn of(shared: Arc<SharedState>, list: Box<[Arc<Server>]>, by: Way, groups: &[usize]) -> Self {
+        Servers { balance: Balance::new(by, &list, groups), shared, list }
     }
 
     /// Chooses a server, if possible one that the call was not sent to.
     ///
     /// # Errors
     /// `Busy`, if all breakers are open; `Unreachable`, if there is no server.
-    pub(super) fn choose(&self, tried: Tried, affinity: Option<u64>) -> Result<(usize, Turn), Error> {
+    pub(super) fn choose(&self, tried: TriedServers, affinity: Option<u64>) -> Result<(usize, Turn), Error> {
         let affinity = affinity.map(|value| Affinity { value, bound: self.bound });
         self.balance.choose(&self.list, tried, affinity)
     }

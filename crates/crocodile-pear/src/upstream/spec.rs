@@ -12,18 +12,18 @@ use super::call::public::LinksSpec;
 use super::call::rewrite::RewriteSpec;
 use super::call::timeouts::{TimeoutSpec, Timeouts};
 use super::connect::connections::{Connections, ConnectionsSpec};
-use super::connect::location::{Location, ServerSpec, Service, servers};
+use super::connect::location::{DnsService, Location, ServerSpec, servers};
 use super::connect::resolve::Resolver;
 use super::credentials::CredentialsSpec;
 use super::environment::UpstreamEnvironment;
 use super::health::HealthSpec;
 use super::program::Program;
-use super::ready::{AffinityRule, Around, Upstream};
+use super::ready::{AffinityRule, Around, ReadyUpstream};
 use super::servers::balance::{BalanceSpec, Way};
 use super::servers::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
 use super::servers::mirror::MirrorSpec;
 use super::servers::retry::RetrySpec;
-use super::servers::settings::Settings;
+use super::servers::settings::UpstreamSettings;
 use super::types::Types;
 use crate::cache::CacheSpec;
 use crate::config::carried_state::Reading;
@@ -143,15 +143,15 @@ impl UpstreamSpec {
         &self,
         name: &str,
         span: Span,
-        choices: &Choices<'_, Arc<Upstream>>,
+        choices: &Choices<'_, Arc<ReadyUpstream>>,
         problems: &mut Problems,
-    ) -> Option<Arc<Upstream>> {
+    ) -> Option<Arc<ReadyUpstream>> {
         let rules = self.choose.as_deref().unwrap_or_default();
         if rules.is_empty() {
             return problems.error(span, format!("`{name}` has no rules to choose by"), "add `- { to: UPSTREAM }`");
         }
         let choice = Choice::compile(name, rules, choices, problems)?;
-        Upstream::of_choice(choice, outline(rules))
+        ReadyUpstream::of_choice(choice, outline(rules))
     }
 
     /// The rule that chooses servers, where it is by the client.
@@ -199,7 +199,7 @@ impl UpstreamSpec {
         span: Span,
         given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
-    ) -> Option<Arc<Upstream>> {
+    ) -> Option<Arc<ReadyUpstream>> {
         self.compile_for(name, span, given, None, problems)
     }
 
@@ -211,7 +211,7 @@ impl UpstreamSpec {
         given: &UpstreamEnvironment<'_>,
         program: Option<Arc<Program>>,
         problems: &mut Problems,
-    ) -> Option<Arc<Upstream>> {
+    ) -> Option<Arc<ReadyUpstream>> {
         let given = &UpstreamEnvironment { carry: given.carry.part(("upstream", name)), ..given.clone() };
         let written = self.locations(name, span, problems);
         let service = self.url.as_ref().filter(|url| is_service(url.as_str()) && written.is_some());
@@ -247,7 +247,7 @@ impl UpstreamSpec {
         health?;
         let standard = || Connections { keep: self.keep, ..Connections::default() };
         let connections = self.connections.as_ref().map_or_else(standard, |spec| spec.bounds(self.keep));
-        let settings = Settings {
+        let settings = UpstreamSettings {
             timeouts,
             tls,
             resolver: given.resolver.clone(),
@@ -266,11 +266,11 @@ impl UpstreamSpec {
             health: self.health.clone(),
             carry: given.carry.clone(),
             program,
-            service: service.and_then(|_| Some(Service(servers.first()?.url.host()?.into()))),
-            ..Settings::new(name, servers.first()?.url.clone())
+            service: service.and_then(|_| Some(DnsService(servers.first()?.url.host()?.into()))),
+            ..UpstreamSettings::new(name, servers.first()?.url.clone())
         };
-        match Upstream::within(
-            Settings { servers, ..settings },
+        match ReadyUpstream::within(
+            UpstreamSettings { servers, ..settings },
             Around { credentials, cached: cached?, affinity: affinity?, types: types? },
         ) {
             Ok(upstream) => Some(upstream),
@@ -356,7 +356,7 @@ impl Marked<UpstreamSpec> {
         span: Span,
         given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
-    ) -> Option<Arc<Upstream>> {
+    ) -> Option<Arc<ReadyUpstream>> {
         let reading = Reading::new(given.files);
         let files = |written: &_| reading.read(written);
         let upstream =

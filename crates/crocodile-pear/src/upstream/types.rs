@@ -17,10 +17,10 @@ pub struct Types(Vec<(Box<str>, TypedCall)>);
 /// The call for a resource.
 struct TypedCall {
     to: Arc<str>,
-    path: Vec<Piece>,
+    path: Vec<TypedPiece>,
 }
 
-enum Piece {
+enum TypedPiece {
     Text(String),
     Type,
     Id,
@@ -51,9 +51,9 @@ impl Types {
         let mut path = String::new();
         for piece in &call.path {
             match piece {
-                Piece::Text(text) => path.push_str(text),
-                Piece::Type => path.extend(utf8_percent_encode(kind, RESERVED)),
-                Piece::Id => path.extend(utf8_percent_encode(id, RESERVED)),
+                TypedPiece::Text(text) => path.push_str(text),
+                TypedPiece::Type => path.extend(utf8_percent_encode(kind, RESERVED)),
+                TypedPiece::Id => path.extend(utf8_percent_encode(id, RESERVED)),
             }
         }
         Some((&call.to, path))
@@ -71,11 +71,11 @@ fn call(text: &Located<String>, problems: &mut Problems) -> Option<TypedCall> {
     }
     let (mut pieces, mut rest) = (Vec::new(), path);
     while let Some((before, after)) = rest.split_once('{') {
-        pieces.push(Piece::Text(before.to_owned()));
+        pieces.push(TypedPiece::Text(before.to_owned()));
         let (name, after) = after.split_once('}').unwrap_or((after, ""));
         pieces.push(match name {
-            "id" => Piece::Id,
-            "type" => Piece::Type,
+            "id" => TypedPiece::Id,
+            "type" => TypedPiece::Type,
             other => {
                 let message = format!("`{{{other}}}` is nothing that a type and an identifier have");
                 return problems.error(text.span, message, "write `{id}`, and `{type}` if the path has it");
@@ -83,8 +83,8 @@ fn call(text: &Located<String>, problems: &mut Problems) -> Option<TypedCall> {
         });
         rest = after;
     }
-    pieces.push(Piece::Text(rest.to_owned()));
-    if !pieces.iter().any(|piece| matches!(piece, Piece::Id)) {
+    pieces.push(TypedPiece::Text(rest.to_owned()));
+    if !pieces.iter().any(|piece| matches!(piece, TypedPiece::Id)) {
         return problems.error(text.span, "every resource of this type has the same path", "write `{id}` into it");
     }
     Some(TypedCall { to: to.into(), path: pieces })

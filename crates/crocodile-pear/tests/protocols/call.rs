@@ -6,23 +6,23 @@ use bytes::Bytes;
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::message::answer::Answer;
 use crocodile_pear::unstable::message::body::Body;
-use crocodile_pear::unstable::upstream::{Call, Location, Settings, Trailing, Upstream};
+use crocodile_pear::unstable::upstream::{Location, ReadyUpstream, Trailing, UpstreamCall, UpstreamSettings};
 use http::Method;
 use http_body_util::BodyExt;
 
-pub fn get(target: &str) -> Call {
+pub fn get(target: &str) -> UpstreamCall {
     with(Method::GET, target, None)
 }
 
-pub fn with(method: Method, target: &str, body: Option<Body>) -> Call {
-    Call { method, body, trailing: Trailing::own(), ..Call::get(target.into()) }
+pub fn with(method: Method, target: &str, body: Option<Body>) -> UpstreamCall {
+    UpstreamCall { method, body, trailing: Trailing::own(), ..UpstreamCall::get(target.into()) }
 }
 
 /// The upstream at `url`, called "books".
-pub fn upstream(url: &str, set: impl FnOnce(&mut Settings)) -> Arc<Upstream> {
-    let mut settings = Settings::new("books", url.parse().unwrap());
+pub fn upstream(url: &str, set: impl FnOnce(&mut UpstreamSettings)) -> Arc<ReadyUpstream> {
+    let mut settings = UpstreamSettings::new("books", url.parse().unwrap());
     set(&mut settings);
-    Upstream::new(settings).unwrap()
+    ReadyUpstream::new(settings).unwrap()
 }
 
 /// A further server.
@@ -40,16 +40,16 @@ pub async fn body(answer: Answer) -> Result<Bytes, Error> {
 }
 
 /// The body of the answer to a call.
-pub async fn fetch(upstream: &Arc<Upstream>, call: Call) -> Result<Bytes, Error> {
+pub async fn fetch(upstream: &Arc<ReadyUpstream>, call: UpstreamCall) -> Result<Bytes, Error> {
     body(upstream.call(call).await?).await
 }
 
 /// Connections opened, calls on kept ones, calls sent again.
-pub fn count(upstream: &Upstream) -> [u64; 3] {
+pub fn count(upstream: &ReadyUpstream) -> [u64; 3] {
     let counters = upstream.counters();
     [counters.opened, counters.reused, counters.retried]
 }
 
-pub fn in_flight(upstream: &Upstream) -> u64 {
+pub fn in_flight(upstream: &ReadyUpstream) -> u64 {
     upstream.counters().in_flight
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crocodile_pear::unstable::error::Kind;
-use crocodile_pear::unstable::upstream::{Resolver, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UdpSocket};
 
@@ -70,17 +70,17 @@ const SECOND: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const DEAD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
 /// Two servers on one port, and the upstream of that port under a name.
-async fn stage(addresses: &[Ipv4Addr]) -> (Names, Arc<Upstream>) {
+async fn stage(addresses: &[Ipv4Addr]) -> (Names, Arc<ReadyUpstream>) {
     let port = Served::begin_on(bind((FIRST, 0).into()), serve).stay().port();
     Served::begin_on(bind((SECOND, port).into()), serve).stay();
     let (names, server) = Names::new(addresses).await;
-    let set = |settings: &mut crocodile_pear::unstable::upstream::Settings| {
+    let set = |settings: &mut crocodile_pear::unstable::upstream::UpstreamSettings| {
         settings.resolver = Some(Resolver::at(vec![server]));
     };
     (names, upstream(&format!("http://books.test:{port}"), set))
 }
 
-async fn until(upstream: &Arc<Upstream>, wanted: &str) {
+async fn until(upstream: &Arc<ReadyUpstream>, wanted: &str) {
     let asking = async { while fetch(upstream, get("/")).await.unwrap() != wanted {} };
     tokio::time::timeout(Duration::from_secs(20), asking).await.expect("the name has moved");
 }

@@ -13,7 +13,7 @@ use crocodile_pear::unstable::error::Kind;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::net::tls::TlsSettings;
-use crocodile_pear::unstable::upstream::{Settings, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamSettings};
 use futures_util::StreamExt;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::stream::FuturesUnordered;
@@ -46,7 +46,7 @@ impl Server {
         }))
     }
 
-    fn upstream(&self, set: impl FnOnce(&mut Settings)) -> Arc<Upstream> {
+    fn upstream(&self, set: impl FnOnce(&mut UpstreamSettings)) -> Arc<ReadyUpstream> {
         prior(self.0.address.port(), set)
     }
 
@@ -56,7 +56,7 @@ impl Server {
 }
 
 /// HTTP/2 from the first byte on.
-fn prior(port: u16, set: impl FnOnce(&mut Settings)) -> Arc<Upstream> {
+fn prior(port: u16, set: impl FnOnce(&mut UpstreamSettings)) -> Arc<ReadyUpstream> {
     upstream(&format!("http://127.0.0.1:{port}/api"), |settings| {
         settings.protocol = Protocol::Http2;
         set(settings);
@@ -88,7 +88,7 @@ async fn echo((request, mut respond): Asked) -> Option<()> {
     }
 }
 
-fn post(body: Body) -> crocodile_pear::unstable::upstream::Call {
+fn post(body: Body) -> crocodile_pear::unstable::upstream::UpstreamCall {
     with(Method::POST, "/x", Some(body))
 }
 
@@ -318,7 +318,7 @@ impl Raw {
     }
 }
 
-async fn raw() -> (TcpListener, Arc<Upstream>) {
+async fn raw() -> (TcpListener, Arc<ReadyUpstream>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let upstream = prior(listener.local_addr().unwrap().port(), |_| {});
     (listener, upstream)
@@ -530,7 +530,7 @@ async fn connections_that_calls_need_at_once_are_opened_side_by_side() {
     assert_eq!(count(&upstream)[0], 4);
 }
 
-fn trusting(authority: &Authority, port: u16, protocol: Protocol) -> Arc<Upstream> {
+fn trusting(authority: &Authority, port: u16, protocol: Protocol) -> Arc<ReadyUpstream> {
     upstream(&format!("https://127.0.0.1:{port}/api"), |settings| {
         settings.tls = TlsSettings { ca: Some(authority.pem()), ..TlsSettings::default() };
         settings.protocol = protocol;

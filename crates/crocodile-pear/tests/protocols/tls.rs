@@ -7,7 +7,7 @@ use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::net::tls::{TlsSettings, TlsVersion};
-use crocodile_pear::unstable::upstream::{Settings, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamSettings};
 use http::Method;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::version::{TLS12, TLS13};
@@ -52,8 +52,8 @@ impl Server {
         Server { served, seen }
     }
 
-    fn upstream(&self, tls: TlsSettings) -> Arc<Upstream> {
-        upstream(&format!("https://{}", self.served.address), |settings: &mut Settings| settings.tls = tls)
+    fn upstream(&self, tls: TlsSettings) -> Arc<ReadyUpstream> {
+        upstream(&format!("https://{}", self.served.address), |settings: &mut UpstreamSettings| settings.tls = tls)
     }
 
     fn seen(&self) -> Vec<Seen> {
@@ -279,10 +279,10 @@ async fn a_client_certificate_is_shown_where_it_is_asked_for() {
 #[tokio::test]
 async fn the_key_of_another_certificate_is_refused_at_the_start() {
     let own = Authority::new().sign(&["gateway.test"]);
-    let mut settings = Settings::new("books", "https://127.0.0.1".parse().unwrap());
+    let mut settings = UpstreamSettings::new("books", "https://127.0.0.1".parse().unwrap());
     settings.tls.certificate = Some(own.certificate.pem().into_bytes());
     settings.tls.key = Some(KeyPair::generate().unwrap().serialize_pem().into_bytes());
-    let error = Upstream::new(settings).err().unwrap();
+    let error = ReadyUpstream::new(settings).err().unwrap();
     assert_eq!(error.detail(), "the key is not that of the certificate");
 }
 

@@ -9,7 +9,7 @@ use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::Kind;
 use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::net::tls::TlsSettings;
-use crocodile_pear::unstable::upstream::{Settings, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamSettings};
 use http::Response;
 use rustls::version::TLS13;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -34,7 +34,7 @@ impl File {
         UnixListener::bind(&self.0).unwrap()
     }
 
-    fn upstream(&self, url: &str, set: impl FnOnce(&mut Settings)) -> Arc<Upstream> {
+    fn upstream(&self, url: &str, set: impl FnOnce(&mut UpstreamSettings)) -> Arc<ReadyUpstream> {
         upstream(url, |settings| {
             settings.servers[0].socket = Some(Arc::from(Path::new(&self.0)));
             set(settings);
@@ -111,8 +111,9 @@ async fn tls_over_a_unix_socket_is_checked_by_the_name_in_the_url() {
             tokio::spawn(async move { echo(acceptor.accept(stream).await.ok()?).await });
         }
     });
-    let trusting =
-        |settings: &mut Settings| settings.tls = TlsSettings { ca: Some(authority.pem()), ..TlsSettings::default() };
+    let trusting = |settings: &mut UpstreamSettings| {
+        settings.tls = TlsSettings { ca: Some(authority.pem()), ..TlsSettings::default() }
+    };
     fetch(&file.upstream("https://app.test", trusting), get("/")).await.unwrap();
     let other = fetch(&file.upstream("https://other.test", trusting), get("/")).await.unwrap_err();
     assert_eq!(
@@ -143,7 +144,7 @@ async fn a_full_queue_is_waited_for() {
     socket.set_nonblocking(true).unwrap();
     let listener = UnixListener::from_std(socket.into()).unwrap();
     let waits = std::os::unix::net::UnixStream::connect(&file.0).unwrap();
-    let soon = |settings: &mut Settings| settings.timeouts.connect = Timeout::After(Duration::from_millis(20));
+    let soon = |settings: &mut UpstreamSettings| settings.timeouts.connect = Timeout::After(Duration::from_millis(20));
     let late = fetch(&file.upstream("http://app.test", soon), get("/")).await.unwrap_err();
     assert_eq!((late.kind(), late.detail()), (Kind::Timeout, "connecting timed out"));
     let upstream = file.upstream("http://app.test", |_| {});

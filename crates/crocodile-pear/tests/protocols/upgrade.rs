@@ -14,7 +14,7 @@ use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::message::side_channel::{Interim, Passage, Tunnel, Upgrade};
 use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::net::tls::TlsSettings;
-use crocodile_pear::unstable::upstream::{Call, Settings, Upstream};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamCall, UpstreamSettings};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use rustls::version::{TLS12, TLS13};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,11 +31,11 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// A server whose part the test plays, and the upstream that leads to it.
 struct Scene {
     listener: TcpListener,
-    upstream: Arc<Upstream>,
+    upstream: Arc<ReadyUpstream>,
 }
 
 impl Scene {
-    async fn new(set: impl FnOnce(&mut Settings)) -> Self {
+    async fn new(set: impl FnOnce(&mut UpstreamSettings)) -> Self {
         let listener = listener().await;
         let upstream = upstream(&format!("http://{}", listener.local_addr().unwrap()), set);
         Scene { listener, upstream }
@@ -46,7 +46,7 @@ impl Scene {
     }
 
     /// A call that asks for another protocol and is answered with `bytes`.
-    async fn answered(&self, call: Call, bytes: &[u8]) -> (Result<Answer, Error>, TcpStream) {
+    async fn answered(&self, call: UpstreamCall, bytes: &[u8]) -> (Result<Answer, Error>, TcpStream) {
         let serve = async {
             let mut peer = self.accept().await;
             head(&mut peer).await;
@@ -75,10 +75,10 @@ async fn head(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
     String::from_utf8(head).unwrap().replace('\r', "")
 }
 
-fn asking() -> Call {
+fn asking() -> UpstreamCall {
     let upgrade = Upgrade { protocol: HeaderValue::from_static("websocket"), idle: Timeout::Never };
     let upgrade = Some(Arc::new(upgrade));
-    Call { passage: Passage { upgrade, ..Passage::default() }, ..get("/chat") }
+    UpstreamCall { passage: Passage { upgrade, ..Passage::default() }, ..get("/chat") }
 }
 
 fn tunnel(answer: Answer) -> Tunnel {
@@ -181,7 +181,7 @@ async fn any_other_101_is_malformed() {
         (asking(), head(""), "the upstream switched to another protocol than it was asked for"),
         (asking(), head("upgrade: h2c\r\n"), "the upstream switched to another protocol than it was asked for"),
         (
-            Call { method: Method::POST, body: Some(upload()), ..asking() },
+            UpstreamCall { method: Method::POST, body: Some(upload()), ..asking() },
             head("upgrade: websocket\r\n"),
             "the upstream switched protocols before it had the request",
         ),
@@ -235,7 +235,7 @@ async fn a_tunnel_counts_among_the_calls_and_the_connections() {
     let mut timeouts = scene.upstream.timeouts().clone();
     timeouts.connect = Timeout::After(Duration::from_millis(1));
     let timeouts = Some(Arc::new(timeouts));
-    let error = fetch(&scene.upstream, Call { timeouts: timeouts.clone(), ..get("/") }).await.unwrap_err();
+    let error = fetch(&scene.upstream, UpstreamCall { timeouts: timeouts.clone(), ..get("/") }).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Busy);
     drop(tunnel);
 
@@ -245,7 +245,7 @@ async fn a_tunnel_counts_among_the_calls_and_the_connections() {
     assert_eq!(crate::call::body(answer.unwrap()).await.unwrap(), "ok");
     let (tunnel, _peer) = scene.switched().await;
     assert_eq!(first.read(&mut [0; 9]).await.unwrap(), 0);
-    let error = fetch(&scene.upstream, Call { timeouts: timeouts.clone(), ..get("/") }).await.unwrap_err();
+    let error = fetch(&scene.upstream, UpstreamCall { timeouts: timeouts.clone(), ..get("/") }).await.unwrap_err();
     assert_eq!(error.kind(), Kind::Busy);
     drop(tunnel);
     let (answer, _peer) = scene.answered(get("/"), OK).await;
@@ -362,10 +362,10 @@ impl Interim for Hints {
     }
 }
 
-fn hinted() -> (Call, Arc<Hints>) {
+fn hinted() -> (UpstreamCall, Arc<Hints>) {
     let hints = Arc::<Hints>::default();
     let passage = Passage { interim: Some(hints.clone()), ..Passage::default() };
-    (Call { passage, ..get("/") }, hints)
+    (UpstreamCall { passage, ..get("/") }, hints)
 }
 
 #[tokio::test]
@@ -421,7 +421,7 @@ async fn the_upstream_learns_that_trailers_are_taken() {
         (taking(asking().passage.upgrade), "\nconnection: upgrade, te\nupgrade: websocket\nte: trailers\n"),
     ] {
         let serve = async { head(&mut scene.accept().await).await };
-        let call = Call { passage, ..with(Method::GET, "/", None) };
+        let call = UpstreamCall { passage, ..with(Method::GET, "/", None) };
         let (_, head) = tokio::join!(scene.upstream.call(call), serve);
         assert!(head.contains(wanted), "{head}");
     }
@@ -433,7 +433,7 @@ async fn the_upstream_learns_that_trailers_are_taken() {
         request.headers().clone()
     };
     let headers = tokio::select! {
-        _ = scene.upstream.call(Call { passage: taking(None), ..get("/") }) => panic!("nobody answers"),
+        _ = scene.upstream.call(UpstreamCall { passage: taking(None), ..get("/") }) => panic!("nobody answers"),
         headers = serve => headers,
     };
     assert_eq!(headers["te"], "trailers");

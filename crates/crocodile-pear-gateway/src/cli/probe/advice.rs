@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::config::spec::Decode;
 use crocodile_pear::unstable::net::protocol::Protocol;
-use crocodile_pear::unstable::upstream::Call;
+use crocodile_pear::unstable::upstream::UpstreamCall;
 
 use super::dial::Dial;
 use super::found::{Advice, ProbeResult};
@@ -141,7 +141,7 @@ pub async fn attempt(found: &mut ProbeResult, dial: &Dial) {
         let what = format!("the gateway does not take this as an upstream: {told}");
         return found.problems.push(Trouble::new(TroubleCause::Broken, what));
     };
-    let call = Call { headers: dial.headers.clone(), ..Call::get(dial.target.path.clone()) };
+    let call = UpstreamCall { headers: dial.headers.clone(), ..UpstreamCall::get(dial.target.path.clone()) };
     let answer = tokio::time::timeout(limit, upstream.call(call)).await;
     let failed = match answer {
         Ok(Ok(_)) => return,

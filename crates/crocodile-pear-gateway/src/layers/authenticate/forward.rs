@@ -15,7 +15,7 @@ use crocodile_pear::unstable::request::credentials::Credentials;
 use crocodile_pear::unstable::request::facts::GrantedField;
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::template::{Source, Template};
-use crocodile_pear::unstable::upstream::{Call, Likeness, Timeouts, Upstream, may_send};
+use crocodile_pear::unstable::upstream::{Likeness, ReadyUpstream, Timeouts, UpstreamCall, may_send};
 use http::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method as Verb, Response, StatusCode};
 
@@ -156,7 +156,7 @@ fn names(written: &[Located<String>], cx: &mut Compile<'_>) -> Option<Vec<Header
 
 /// The compiled method.
 struct ReadyForward {
-    upstream: Arc<Upstream>,
+    upstream: Arc<ReadyUpstream>,
     target: Template,
     method: Verb,
     headers: Vec<HeaderName>,
@@ -240,7 +240,7 @@ impl Method for ReadyForward {
 
 impl ReadyForward {
     /// The request that asks about this one, for the upstream that was chosen.
-    fn call(&self, upstream: &Upstream, scope: &Scope) -> Result<Call, Error> {
+    fn call(&self, upstream: &ReadyUpstream, scope: &Scope) -> Result<UpstreamCall, Error> {
         let target = self.target.target(&ScopeSource(scope))?;
         let mut fields = upstream.fields(scope, Likeness::Other)?;
         for name in &self.headers {
@@ -261,7 +261,7 @@ impl ReadyForward {
             true => self.timeouts.clone(),
             false => Arc::new(Timeouts { call: self.timeouts.call, ..upstream.timeouts().clone() }),
         };
-        Ok(Call {
+        Ok(UpstreamCall {
             method: self.method.clone(),
             headers,
             body,
@@ -269,7 +269,7 @@ impl ReadyForward {
             deadline: scope.deadline(),
             host: upstream.host(scope),
             received: scope.version(),
-            ..Call::get(target)
+            ..UpstreamCall::get(target)
         })
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::unstable::upstream::{CallEnd, CounterSnapshot, ServerState, Upstream};
+use crocodile_pear::unstable::upstream::{CallEnd, CounterSnapshot, ReadyUpstream, ServerState};
 use indexmap::IndexMap;
 
 use super::exposition::{Exposition, Family, label};
 
 /// Writes the metrics of upstreams.
-pub(super) fn render(upstreams: &IndexMap<String, Arc<Upstream>>, out: &mut Exposition) {
+pub(super) fn render(upstreams: &IndexMap<String, Arc<ReadyUpstream>>, out: &mut Exposition) {
     let upstreams: Vec<_> = upstreams.iter().map(|(name, upstream)| UpstreamSample::of(name, upstream)).collect();
     for (metric, kind, help, read) in UPSTREAM {
         let mut family = of_kind(out, kind, metric, help);
@@ -65,7 +65,7 @@ fn render_times(upstreams: &[UpstreamSample<'_>], out: &mut Exposition) {
 
 /// An upstream at the moment of a scrape, its names ready as labels.
 struct UpstreamSample<'a> {
-    upstream: &'a Upstream,
+    upstream: &'a ReadyUpstream,
     name: String,
     counters: CounterSnapshot,
     retries: (u64, u64),
@@ -73,7 +73,7 @@ struct UpstreamSample<'a> {
 }
 
 impl<'a> UpstreamSample<'a> {
-    fn of(name: &str, upstream: &'a Upstream) -> Self {
+    fn of(name: &str, upstream: &'a ReadyUpstream) -> Self {
         UpstreamSample {
             upstream,
             name: label(name),

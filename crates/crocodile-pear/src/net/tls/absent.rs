@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use self::spec::{Part, Unfit};
+use self::spec::{TlsFault, TlsField};
 pub use self::spec::{TlsSettings, TlsSpec, TlsVersion};
 use super::connect_error::ConnectFault;
 
@@ -22,17 +22,17 @@ use crate::runtime::socket::Socket;
 pub(crate) enum Tls {}
 
 /// No build without TLS has one.
-pub(crate) enum Stream {}
+pub(crate) enum TlsConnection {}
 
 impl Tls {
     /// # Errors
     /// Always.
-    pub(crate) fn new(_: &TlsSettings, _: &str, _: &[&[u8]]) -> Result<Self, Unfit> {
-        Err(Part::Name
-            .unfit("`https` needs the feature `tls` of the crate crocodile-pear, which this build is without"))
+    pub(crate) fn new(_: &TlsSettings, _: &str, _: &[&[u8]]) -> Result<Self, TlsFault> {
+        Err(TlsField::Name
+            .fault("`https` needs the feature `tls` of the crate crocodile-pear, which this build is without"))
     }
 
-    pub(crate) async fn connect(&self, _: Socket, _: Offer) -> Result<Box<Stream>, ConnectFault> {
+    pub(crate) async fn connect(&self, _: Socket, _: Offer) -> Result<Box<TlsConnection>, ConnectFault> {
         match *self {}
     }
 }
@@ -43,7 +43,7 @@ impl TlsSpec {
     }
 }
 
-impl Stream {
+impl TlsConnection {
     pub(crate) fn socket(&self) -> &Socket {
         match *self {}
     }
@@ -57,13 +57,13 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for TlsConnection {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match *self {}
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for TlsConnection {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
         match *self {}
     }

@@ -51,7 +51,7 @@ impl TlsSpec {
     pub(super) fn settle(
         &self,
         files: Files<'_>,
-        fit: impl FnOnce(&TlsSettings) -> Result<(), Unfit>,
+        fit: impl FnOnce(&TlsSettings) -> Result<(), TlsFault>,
         problems: &mut Problems,
     ) -> Option<TlsSettings> {
         let mut sound = true;
@@ -73,20 +73,20 @@ impl TlsSpec {
         if !sound {
             return None;
         }
-        let Err(unfit) = fit(&settings) else { return Some(settings) };
-        let written = match unfit.part {
-            Part::Ca => &self.ca,
-            Part::Certificate => &self.certificate,
-            Part::Key => &self.key,
-            Part::Name => &self.server_name,
+        let Err(fault) = fit(&settings) else { return Some(settings) };
+        let written = match fault.field {
+            TlsField::Ca => &self.ca,
+            TlsField::Certificate => &self.certificate,
+            TlsField::Key => &self.key,
+            TlsField::Name => &self.server_name,
         };
-        problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), unfit.message, "")
+        problems.error(written.as_ref().map(|written| written.span).unwrap_or_default(), fault.message, "")
     }
 }
 
 /// A part of the settings that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TlsField {
     Ca,
     Certificate,
     Key,
@@ -95,13 +95,13 @@ pub enum Part {
 
 /// A fault in the settings.
 #[derive(Debug)]
-pub struct Unfit {
-    pub part: Part,
+pub struct TlsFault {
+    pub field: TlsField,
     pub message: String,
 }
 
-impl Part {
-    pub(super) fn unfit(self, message: &str) -> Unfit {
-        Unfit { part: self, message: message.to_owned() }
+impl TlsField {
+    pub(super) fn fault(self, message: &str) -> TlsFault {
+        TlsFault { field: self, message: message.to_owned() }
     }
 }

@@ -15,14 +15,14 @@ use super::verifier::{Judge, Shown};
 
 /// Checks the certificates of servers.
 #[derive(Debug)]
-pub(super) struct Trust {
+pub(super) struct CertificateTrust {
     authorities: Arc<WebPkiServerVerifier>,
     /// Trusted as they are, also where they are no authority's, or the server's own and an authority's at once, as
     /// `openssl req -x509` makes them.
     named: Vec<CertificateDer<'static>>,
 }
 
-impl Trust {
+impl CertificateTrust {
     /// `None` without a single authority.
     pub(super) fn new(
         roots: Arc<RootCertStore>,
@@ -30,11 +30,11 @@ impl Trust {
         provider: Arc<CryptoProvider>,
     ) -> Option<Self> {
         let authorities = WebPkiServerVerifier::builder_with_provider(roots, provider).build().ok()?;
-        Some(Trust { authorities, named })
+        Some(CertificateTrust { authorities, named })
     }
 }
 
-impl Judge for Trust {
+impl Judge for CertificateTrust {
     fn judge(&self, shown: &Shown<'_>) -> Result<(), Error> {
         let Shown { own, intermediates, name, ocsp, now } = *shown;
         if self.named.iter().any(|named| named == own) {
@@ -77,13 +77,13 @@ fn verify_named(own: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) 
 /// Why nobody who is trusted has signed a certificate, as far as can be told.
 #[derive(Debug)]
 pub(super) struct UnknownIssuer {
-    reason: Reason,
+    reason: DistrustReason,
     /// The issuer of the last certificate that came; for operators.
     issuer: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+enum DistrustReason {
     /// The certificate has signed itself.
     SelfSigned,
     /// The certificate came alone, and its issuer is not trusted: mostly an intermediate certificate is missing.
@@ -95,9 +95,9 @@ enum Reason {
 impl UnknownIssuer {
     pub(super) fn detail(&self) -> &'static str {
         match self.reason {
-            Reason::SelfSigned => "is self-signed and not trusted",
-            Reason::Alone => "is signed by an unknown authority; no intermediate certificate came with it",
-            Reason::Authority => "is signed by an unknown authority",
+            DistrustReason::SelfSigned => "is self-signed and not trusted",
+            DistrustReason::Alone => "is signed by an unknown authority; no intermediate certificate came with it",
+            DistrustReason::Authority => "is signed by an unknown authority",
         }
     }
 }
@@ -106,13 +106,17 @@ impl fmt::Display for UnknownIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let issuer = &self.issuer;
         match self.reason {
-            Reason::SelfSigned => write!(f, "UnknownIssuer: `{issuer}` has signed itself; name its file with `ca`"),
-            Reason::Alone => write!(
+            DistrustReason::SelfSigned => {
+                write!(f, "UnknownIssuer: `{issuer}` has signed itself; name its file with `ca`")
+            }
+            DistrustReason::Alone => write!(
                 f,
                 "UnknownIssuer: `{issuer}` is not trusted, and the server sent no intermediate certificate; have it send its \
                  whole chain, or name the authority with `ca`"
             ),
-            Reason::Authority => write!(f, "UnknownIssuer: `{issuer}` is not trusted; name the authority with `ca`"),
+            DistrustReason::Authority => {
+                write!(f, "UnknownIssuer: `{issuer}` is not trusted; name the authority with `ca`")
+            }
         }
     }
 }
@@ -125,9 +129,9 @@ fn self_signed(own: &CertificateDer<'_>) -> bool {
 
 fn unknown(own: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Error {
     let reason = match intermediates {
-        _ if self_signed(own) => Reason::SelfSigned,
-        [] => Reason::Alone,
-        _ => Reason::Authority,
+        _ if self_signed(own) => DistrustReason::SelfSigned,
+        [] => DistrustReason::Alone,
+        _ => DistrustReason::Authority,
     };
     let last = intermediates.last().unwrap_or(own);
     let issuer = X509Certificate::from_der(last).map(|(_, last)| last.issuer().to_string()).unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::pipeline::step::{Blame, Compile, evaluate};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::{Document, Fetched};
 use crate::template;
-use crate::upstream::{Call, Directed};
+use crate::upstream::{Directed, UpstreamCall};
 
 /// All but the unreserved characters (RFC 3986, 2.3) and brackets, as in `ids[]`.
 const RESERVED: &AsciiSet =
@@ -168,7 +168,7 @@ impl Asking {
         Ok(directed)
     }
 
-    fn is_long(&self, call: &Call) -> bool {
+    fn is_long(&self, call: &UpstreamCall) -> bool {
         self.batching.as_ref().is_some_and(|batching| call.target.len() > batching.max_url)
     }
 

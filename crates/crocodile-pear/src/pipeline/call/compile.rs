@@ -17,7 +17,7 @@ use crate::pipeline::step::rewrite::Rewrite;
 use crate::pipeline::step::status::StatusRules;
 use crate::pipeline::step::{CallMethod, Compile, Shape, StreamSpec};
 use crate::template::{Template, TemplateKind, hidden};
-use crate::upstream::{NEVER_FOUND, RewriteSpec, TRACED, TimeoutSpec, Timeouts, Upstream, is_new};
+use crate::upstream::{NEVER_FOUND, ReadyUpstream, RewriteSpec, TRACED, TimeoutSpec, Timeouts, is_new};
 
 impl Request {
     /// The call itself, without `for_each`; `each`: its `.` is a value of `for_each`.
@@ -161,7 +161,7 @@ impl Request {
     }
 
     /// Whether fields of its answers that point into the upstream point to the gateway instead.
-    fn rewritten(&self, handed_on: bool, upstream: Option<&Upstream>, cx: &mut Compile<'_>) -> bool {
+    fn rewritten(&self, handed_on: bool, upstream: Option<&ReadyUpstream>, cx: &mut Compile<'_>) -> bool {
         match &self.rewrite {
             Some(written) if !handed_on => {
                 let remedy = "leave it out; in a pipeline that follows links, links stay as the upstream wrote them";

@@ -29,7 +29,9 @@ use crate::request::context::Scope;
 use crate::request::fetch_memo::Document;
 use crate::telemetry::request_record::CallNote;
 use crate::template::{Source, Template};
-use crate::upstream::{Call, CallFields, Directed, Events, Likeness, Presents, Root, Timeouts, Trailing, Upstream};
+use crate::upstream::{
+    CallFields, Directed, EventUse, Likeness, Presents, ReadyUpstream, TargetRoot, Timeouts, Trailing, UpstreamCall,
+};
 
 use super::detach::Detach;
 use super::fields::{shake_hands, takes_body};
@@ -42,7 +44,7 @@ use crate::pipeline::step::rewrite::{Rewrite, withhold};
 /// A call, ready to be made for any item.
 pub(crate) struct Calling {
     pub(crate) terms: Terms,
-    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) upstream: Arc<ReadyUpstream>,
     pub(super) target: Template,
     pub(super) client_query: bool,
     /// Whether it may be the client's own request, handed on: it is the first step, and one call.
@@ -359,12 +361,12 @@ impl Calling {
         let attached = self.detach.is_none();
         let deadline = scope.deadline().filter(|_| attached);
         let (timeouts, host) = (self.timeouts.clone(), upstream.host(scope));
-        let events = if self.own && !self.is_read { Events::HandedOn } else { Events::Read };
-        let (root, received) = (Root::Upstream, scope.version());
+        let events = if self.own && !self.is_read { EventUse::HandedOn } else { EventUse::Read };
+        let (root, received) = (TargetRoot::Upstream, scope.version());
         let keeping = upstream.keep(scope, &mut fields)?;
         let note = scope.record().filter(|_| attached).map(|record| CallNote::new(record, &self.terms.noted));
         // Boxed: it goes through many hands.
-        let call = Box::new(Call {
+        let call = Box::new(UpstreamCall {
             method,
             target,
             headers: fields.into_map(),

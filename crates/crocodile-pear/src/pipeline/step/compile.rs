@@ -13,7 +13,7 @@ use crate::jq::{self, Filter};
 use crate::json::Raw;
 use crate::request::context::VARIABLES;
 use crate::telemetry::request_record::{CallingStep, Hidden};
-use crate::upstream::Upstream;
+use crate::upstream::ReadyUpstream;
 
 /// The names that a step may refer to while it is compiled, what the other steps declare, and what is found on the way.
 pub struct Compile<'a> {
@@ -243,7 +243,7 @@ impl Compile<'_> {
         filter
     }
 
-    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<Upstream>> {
+    pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<ReadyUpstream>> {
         // Without any upstream, the problem was already reported: at `upstreams`, or at the first call.
         if self.known.upstreams.is_empty() && self.problems.fatal() {
             return None;
@@ -257,7 +257,7 @@ impl Compile<'_> {
     }
 
     /// Whether links in bodies that lead into an upstream are mapped here.
-    pub fn maps_links(&self, upstream: &Upstream) -> bool {
+    pub fn maps_links(&self, upstream: &ReadyUpstream) -> bool {
         match self.known.route.links {
             Some(written) => written.public().is_some(),
             None => upstream.links().is_some(),
@@ -265,9 +265,9 @@ impl Compile<'_> {
     }
 
     /// All upstreams: links may lead to any of them.
-    pub fn any_upstream(&mut self) -> Vec<Arc<Upstream>> {
+    pub fn any_upstream(&mut self) -> Vec<Arc<ReadyUpstream>> {
         let own = self.known.upstreams.values().filter(|upstream| !upstream.is_choice());
-        let all: Vec<Arc<Upstream>> = own.cloned().collect();
+        let all: Vec<Arc<ReadyUpstream>> = own.cloned().collect();
         for upstream in &all {
             upstream.name_it();
             self.found.note_reachable(upstream);

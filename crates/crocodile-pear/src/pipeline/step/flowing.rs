@@ -11,7 +11,7 @@ use crate::config::problem::Span;
 use crate::jq::Read;
 use crate::pipeline::flow::Order;
 use crate::request::context::VARIABLES;
-use crate::upstream::Upstream;
+use crate::upstream::ReadyUpstream;
 
 /// How many producers leave a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,14 +187,14 @@ pub struct Findings {
     /// The lines of `explain`.
     pub outline: Vec<Outline>,
     /// The upstreams that calls name.
-    pub called: Vec<Arc<Upstream>>,
+    pub called: Vec<Arc<ReadyUpstream>>,
     /// How the paths of the first call, which is the client's request, are those of the endpoint.
-    pub(crate) way: Option<(Arc<Upstream>, Arc<Rewrite>)>,
+    pub(crate) way: Option<(Arc<ReadyUpstream>, Arc<Rewrite>)>,
 }
 
 impl Findings {
     /// Notes what the calls of an upstream make answers depend on.
-    pub fn note_upstream(&mut self, upstream: &Upstream) {
+    pub fn note_upstream(&mut self, upstream: &ReadyUpstream) {
         self.note_reads(upstream.reads());
         let (client, others): (Vec<&Read>, Vec<&Read>) = upstream.reads().partition(|read| read.variable == "client");
         self.dependence.add_reads(others);
@@ -205,7 +205,7 @@ impl Findings {
     }
 
     /// Notes an upstream that links may lead to. What an answer depends on is known when one does.
-    pub fn note_reachable(&mut self, upstream: &Upstream) {
+    pub fn note_reachable(&mut self, upstream: &ReadyUpstream) {
         self.note_reads(upstream.reads());
         self.reachable.add(&upstream.dependence());
     }

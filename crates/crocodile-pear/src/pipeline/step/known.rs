@@ -9,7 +9,7 @@ use super::public_links::PublicTable;
 use super::sink::Sink;
 use crate::config::spec::{Located, Size, suggest};
 use crate::database::Database;
-use crate::upstream::{LinksSpec, Upstream};
+use crate::upstream::{LinksSpec, ReadyUpstream};
 
 /// The default limit of a body that a step reads whole: enough for an answer of an ordinary size.
 pub const MAX_BODY: Size = Size(16 << 20);
@@ -17,7 +17,7 @@ pub const MAX_BODY: Size = Size(16 << 20);
 /// The names that the steps of a pipeline may use, and where the pipeline is served.
 #[derive(Clone, Copy, Default)]
 pub struct Known<'a> {
-    pub upstreams: ByName<'a, Upstream>,
+    pub upstreams: ByName<'a, ReadyUpstream>,
     pub databases: ByName<'a, Database>,
     /// The endpoint of the pipeline.
     pub route: KnownRoute<'a>,

@@ -22,7 +22,7 @@ use crate::message::answer::{Answer, OF_BYTES};
 use crate::message::body::{Body, Pulled};
 use crate::request::context::Scope;
 use crate::telemetry::log_limiter::LogLimiter;
-use crate::upstream::{Address, PublicSpec, UnservedSpec, Upstream, asked_host};
+use crate::upstream::{PublicSpec, ReadyUpstream, UnservedSpec, UpstreamAddress, asked_host};
 
 /// Bytes of a body that are mapped before others have their turn.
 const TURN: usize = 64 << 10;
@@ -33,7 +33,7 @@ const REMEMBERED: usize = 32;
 /// An endpoint's path for the paths of an upstream.
 pub struct PublicWay {
     /// The upstream of its call.
-    pub(crate) upstream: Arc<Upstream>,
+    pub(crate) upstream: Arc<ReadyUpstream>,
     /// How a path of the upstream becomes one of the endpoint.
     pub(crate) way: Arc<Rewrite>,
 }
@@ -45,7 +45,7 @@ impl PublicWay {
     }
 
     /// The upstream of its call.
-    pub fn upstream(&self) -> &Arc<Upstream> {
+    pub fn upstream(&self) -> &Arc<ReadyUpstream> {
         &self.upstream
     }
 }
@@ -142,9 +142,9 @@ impl PublicTable {
 pub struct PublicLinks {
     table: Arc<PublicTable>,
     /// The way of the endpoint itself.
-    own: Option<(Arc<Upstream>, Arc<Rewrite>)>,
+    own: Option<(Arc<ReadyUpstream>, Arc<Rewrite>)>,
     /// The upstreams whose links are mapped.
-    upstreams: Vec<Arc<Upstream>>,
+    upstreams: Vec<Arc<ReadyUpstream>>,
     /// How many of them the endpoint calls: a path without a host is one of theirs. They come first.
     called: usize,
     unserved: UnservedSpec,
@@ -157,9 +157,9 @@ pub(crate) struct EndpointFacts<'a> {
     pub(crate) table: Option<&'a Arc<PublicTable>>,
     /// The setting at the endpoint: `None` if there is none, and `Some(None)` if links stay as they are.
     pub(crate) written: Option<Option<&'a PublicSpec>>,
-    pub(crate) called: &'a [Arc<Upstream>],
-    pub(crate) all: Vec<Arc<Upstream>>,
-    pub(crate) own: Option<(Arc<Upstream>, Arc<Rewrite>)>,
+    pub(crate) called: &'a [Arc<ReadyUpstream>],
+    pub(crate) all: Vec<Arc<ReadyUpstream>>,
+    pub(crate) own: Option<(Arc<ReadyUpstream>, Arc<Rewrite>)>,
 }
 
 impl PublicLinks {
@@ -170,11 +170,11 @@ impl PublicLinks {
             Some(Some(written)) => Some(written),
             None => None,
         };
-        let leads_to = |upstream: &Arc<Upstream>| {
+        let leads_to = |upstream: &Arc<ReadyUpstream>| {
             let names = upstream.names();
             found.all.iter().filter(move |other| names.contains(other.name())).cloned()
         };
-        let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
+        let mut upstreams: Vec<Arc<ReadyUpstream>> = Vec::new();
         let called = found.called.iter().flat_map(leads_to).filter(|own| written.is_some() || own.links().is_some());
         for upstream in called {
             if !upstreams.iter().any(|known| known.name() == upstream.name()) {
@@ -491,7 +491,7 @@ struct Mapper {
     links: Arc<PublicLinks>,
     scope: Arc<Scope>,
     /// The addresses of the upstreams, each with the index of its upstream.
-    addresses: Vec<(usize, Address)>,
+    addresses: Vec<(usize, UpstreamAddress)>,
     /// The place of the ways to each upstream, once it has been looked up.
     places: Box<[OnceCell<Option<usize>>]>,
     /// Beginnings of URLs, each with the addresses that it leads to.
@@ -541,7 +541,8 @@ impl Mapper {
             Some((scheme, authority)) => (Some(scheme), authority),
             None => (None, begin.trim_start_matches('/')),
         };
-        let leads = |(at, (_, address)): (usize, &(usize, Address))| address.is(scheme, authority).then_some(at);
+        let leads =
+            |(at, (_, address)): (usize, &(usize, UpstreamAddress))| address.is(scheme, authority).then_some(at);
         let found = self.addresses.iter().enumerate().filter_map(leads).collect();
         if self.seen.len() == REMEMBERED {
             self.seen.remove(0);

@@ -12,7 +12,7 @@ use crate::http::http1::Fields;
 use crate::http::http1::NameSet;
 use crate::request::context::Scope;
 use crate::template::{self, Part, RestForm, Template};
-use crate::upstream::{Upstream, asked_host};
+use crate::upstream::{ReadyUpstream, asked_host};
 
 /// The fields that may point into the upstream.
 static FIELDS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION, LINK, SET_COOKIE]));
@@ -22,7 +22,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// Removes targets from an answer that point into its upstream, for an answer that is not passed through as it is: to clients
 /// they would be addresses that they cannot reach, or other ones on the gateway.
-pub(crate) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream: &Upstream, scope: &Scope) {
+pub(crate) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream: &ReadyUpstream, scope: &Scope) {
     static TARGETS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION]));
     if !headers.has_any(&TARGETS) {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream
 }
 
 /// Whether a target is below the upstream: one without a host is relative to it.
-fn points_into(upstream: &Upstream, url: &str, asked: Option<&[u8]>) -> bool {
+fn points_into(upstream: &ReadyUpstream, url: &str, asked: Option<&[u8]>) -> bool {
     let Some((_, authority, _)) = split(url) else { return false };
     let Some(authority) = authority else { return true };
     if asked.is_some_and(|asked| asked.eq_ignore_ascii_case(authority.as_bytes())) {
@@ -108,14 +108,14 @@ impl Rewrite {
 
     /// The beginning of the client's path that the call leaves out: of `/shop/{*path}` and `/{*path}`, `/shop`. `None` if it leaves
     /// out none, or has another path instead.
-    pub(crate) fn prefix(&self, upstream: &Upstream, scope: &Scope) -> Option<String> {
+    pub(crate) fn prefix(&self, upstream: &ReadyUpstream, scope: &Scope) -> Option<String> {
         let (from, to) = (pattern(&self.from), pattern(&self.to));
         let whole = upstream.find_base(None, None, None, |base| Some([base, &from].concat()))?;
         fill(to.strip_suffix(&*whole)?, scope).filter(|prefix| !prefix.is_empty())
     }
 
     /// Rewrites the fields of an answer. A target elsewhere, or one without a path of the endpoint, stays unchanged.
-    pub(crate) fn apply(&self, headers: &mut Fields, upstream: &Upstream, scope: &Scope) {
+    pub(crate) fn apply(&self, headers: &mut Fields, upstream: &ReadyUpstream, scope: &Scope) {
         // Most answers have none of these.
         if !headers.has_any(&FIELDS) {
             return;
@@ -248,7 +248,7 @@ pub(super) fn up_to_slash(path: &str) -> &str {
 /// The rewriting of one answer.
 struct Rewriting<'a> {
     rules: &'a Rewrite,
-    upstream: &'a Upstream,
+    upstream: &'a ReadyUpstream,
     scope: &'a Scope,
 }
 
@@ -465,7 +465,7 @@ mod tests {
     use crate::message::body::Body;
     use crate::request::context::Params;
     use crate::template::TemplateKind;
-    use crate::upstream::Settings;
+    use crate::upstream::UpstreamSettings;
 
     fn rewrite(target: &str, route: &str) -> Option<Rewrite> {
         let target = Located::new(target.to_owned(), Default::default());
@@ -478,7 +478,7 @@ mod tests {
     /// The `location` that a client of `/t/a b/…` gets.
     fn location(target: &str, route: &str, location: &'static str) -> String {
         let url = "http://shop.test:80/base".parse().expect("a URL");
-        let upstream = Upstream::new(Settings::new("shop", url)).expect("an upstream");
+        let upstream = ReadyUpstream::new(UpstreamSettings::new("shop", url)).expect("an upstream");
         let path = PathAndQuery::from_static("/t/a%20b/x");
         let mut scope = Scope::new(Method::GET, Some(path), HeaderMap::new(), Body::empty());
         scope.set_params(Params { values: vec![("tenant".into(), "a b".to_owned())], rest: None });

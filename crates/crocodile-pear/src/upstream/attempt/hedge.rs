@@ -13,7 +13,7 @@ use crate::config::spec::Timeout;
 use crate::error::Kind;
 use crate::resilience::trial::{Trial, Turn};
 use crate::upstream::call::clock::Clock;
-use crate::upstream::call::outcome::{Failure, Outcome, reset};
+use crate::upstream::call::outcome::{AttemptOutcome, ConnectionFailure, reset};
 use crate::upstream::call::timeouts::Timeouts;
 use crate::upstream::exchange::Exchange;
 use crate::upstream::servers::Servers;
@@ -43,8 +43,8 @@ pub(crate) async fn wait(
     attempt: &mut Attempt,
     mut replay: Option<&mut Replay>,
     timeouts: &Timeouts,
-    mut outcome: Outcome,
-) -> Outcome {
+    mut outcome: AttemptOutcome,
+) -> AttemptOutcome {
     let servers = attempt.exchange.servers.clone();
     let at = attempt.exchange.at;
     let mut before = Heard::of(&servers, at);
@@ -92,20 +92,20 @@ impl Heard {
 }
 
 /// Whether the wait for the head has timed out.
-pub(crate) fn late(outcome: &Outcome) -> bool {
+pub(crate) fn late(outcome: &AttemptOutcome) -> bool {
     outcome.as_ref().is_err_and(|lost| !lost.unsent && lost.error.kind() == Kind::Timeout)
 }
 
 /// Waits on for the head.
-async fn resume(exchange: &mut Exchange) -> Outcome {
+async fn resume(exchange: &mut Exchange) -> AttemptOutcome {
     let failure = match poll_fn(|cx| exchange.poll_head(cx)).await {
         Ok(parts) => return Ok(parts),
         Err(failure) => failure,
     };
     Err(match failure {
-        Failure::Unsent(error) => exchange.lose(error, true),
-        Failure::Final(error) => exchange.lose(error, false),
-        Failure::Stale => {
+        ConnectionFailure::Unsent(error) => exchange.lose(error, true),
+        ConnectionFailure::Final(error) => exchange.lose(error, false),
+        ConnectionFailure::Stale => {
             let error = reset(None);
             exchange.lose(error, true)
         }
@@ -127,7 +127,7 @@ async fn rival(servers: &Arc<Servers>, waiting: usize, replay: Option<&mut Repla
 }
 
 /// The first answer of the two; `attempt` becomes the one that has it.
-async fn race(attempt: &mut Attempt, mut rival: Attempt, connect: Timeout) -> Outcome {
+async fn race(attempt: &mut Attempt, mut rival: Attempt, connect: Timeout) -> AttemptOutcome {
     let (outcome, won) = {
         let first = pin!(resume(&mut attempt.exchange));
         let second = pin!(head(&mut rival.exchange, connect));

@@ -8,14 +8,14 @@ use super::{Attempt, head};
 use crate::config::spec::Timeout;
 use crate::error::Error;
 use crate::message::answer::Answer;
-use crate::upstream::call::Call;
+use crate::upstream::call::UpstreamCall;
 use crate::upstream::call::clock::Clock;
-use crate::upstream::call::outcome::Outcome;
+use crate::upstream::call::outcome::AttemptOutcome;
 use crate::upstream::call::timeouts::Timeouts;
-use crate::upstream::connect::counters::Event;
+use crate::upstream::connect::counters::ConnectionEvent;
 use crate::upstream::servers::Servers;
 use crate::upstream::servers::affinity;
-use crate::upstream::servers::balance::Tried;
+use crate::upstream::servers::balance::TriedServers;
 use crate::upstream::servers::retry::Replay;
 
 /// A call whose server is chosen.
@@ -32,14 +32,15 @@ pub(crate) struct ReadyCall {
 ///
 /// # Errors
 /// `BadRequest` or `Busy`, naming the upstream.
-pub(crate) fn prepare(servers: &Arc<Servers>, call: Box<Call>) -> Result<ReadyCall, Error> {
+pub(crate) fn prepare(servers: &Arc<Servers>, call: Box<UpstreamCall>) -> Result<ReadyCall, Error> {
     begin(servers, call).map_err(|error| error.of_upstream(&servers.name))
 }
 
-fn begin(servers: &Arc<Servers>, mut call: Box<Call>) -> Result<ReadyCall, Error> {
-    servers.counters.count(Event::Call);
-    let chosen =
-        servers.choose(Tried::default(), call.affinity).inspect_err(|_| servers.counters.count(Event::Refused))?;
+fn begin(servers: &Arc<Servers>, mut call: Box<UpstreamCall>) -> Result<ReadyCall, Error> {
+    servers.counters.count(ConnectionEvent::Call);
+    let chosen = servers
+        .choose(TriedServers::default(), call.affinity)
+        .inspect_err(|_| servers.counters.count(ConnectionEvent::Refused))?;
     let (own, deadline) = (call.timeouts.clone(), call.deadline);
     let timeouts = own.as_deref().unwrap_or(&servers.timeouts);
     let replay = servers.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
@@ -90,7 +91,7 @@ pub(crate) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
     }
 }
 
-fn settle(attempt: Attempt, outcome: Outcome, affinity: Option<u64>) -> Result<Answer, Error> {
+fn settle(attempt: Attempt, outcome: AttemptOutcome, affinity: Option<u64>) -> Result<Answer, Error> {
     match outcome {
         Ok(parts) if attempt.exchange.servers.cookie.is_none() => Ok(attempt.exchange.into_answer(parts)),
         Ok(mut parts) => {
@@ -105,7 +106,7 @@ fn settle(attempt: Attempt, outcome: Outcome, affinity: Option<u64>) -> Result<A
 }
 
 /// How long to wait before a retry, if there is one.
-fn pause(attempt: &Attempt, replay: &mut Replay, outcome: &Outcome) -> Option<Duration> {
+fn pause(attempt: &Attempt, replay: &mut Replay, outcome: &AttemptOutcome) -> Option<Duration> {
     let (servers, at) = (&attempt.exchange.servers, attempt.exchange.at);
     replay.tried.add(at);
     if replay.is_streamed() && !attempt.exchange.request.has_whole_stream() {

@@ -1,12 +1,12 @@
 //! Bodies of unknown length that are read before a call, because its server reads nothing without a length.
 
-use super::Call;
+use super::UpstreamCall;
 use crate::error::{Error, Kind};
 use crate::message::body::Body;
 use crate::runtime::deadline_timer::by;
 
 /// Whether the body of this call has no length. A value of a step gets one when it is written.
-pub(crate) fn applies(call: &Call) -> bool {
+pub(crate) fn applies(call: &UpstreamCall) -> bool {
     matches!(&call.body, Some(body @ Body::Pulled(_)) if body.length().is_none())
 }
 
@@ -14,7 +14,7 @@ pub(crate) fn applies(call: &Call) -> bool {
 ///
 /// # Errors
 /// `BodyTooLarge` if it has more than `bound` bytes, `SlowBody` after the client's deadline, and any error of the body.
-pub(crate) async fn measure(mut call: Box<Call>, bound: usize) -> Result<Box<Call>, Error> {
+pub(crate) async fn measure(mut call: Box<UpstreamCall>, bound: usize) -> Result<Box<UpstreamCall>, Error> {
     let body = call.body.take().unwrap_or_else(Body::empty).collect(bound);
     let collected = match call.deadline {
         None => body.await,

@@ -13,7 +13,7 @@ use crate::request::context::Scope;
 
 /// For which client a call is made, if that affects the cache.
 #[derive(Clone, Default)]
-pub struct Keeping {
+pub struct CacheScope {
     /// The values that the call sends and the client did not.
     pub(crate) identity: Identity,
     /// The fields that are written in the configuration.
@@ -31,7 +31,7 @@ pub struct Keeping {
     pub(crate) shelf: Option<Arc<Shelf>>,
 }
 
-impl Keeping {
+impl CacheScope {
     /// Notes the fields, now that all are set: those that are written are part of the key, and of the client's own its
     /// credentials make the answer personal.
     pub(crate) fn note_fields(&mut self, scope: &Scope, headers: &HeaderMap) {

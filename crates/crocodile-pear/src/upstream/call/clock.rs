@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Events;
+use super::EventUse;
 use super::timeouts::Timeouts;
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
@@ -200,10 +200,10 @@ impl Clock {
 
     /// From here on, the answer is a stream that may pause. `end` decides what happens to the deadline of the
     /// client's request.
-    pub(crate) fn lift(&mut self, end: Events) {
+    pub(crate) fn lift(&mut self, end: EventUse) {
         (self.idle, self.call) = (Timeout::Never, Timeout::Never);
         self.hesitates = None;
-        if end == Events::HandedOn {
+        if end == EventUse::HandedOn {
             self.end = None;
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct PartFields {
 
 /// A call whose answer is a part of another one, and that no cache answers.
 #[derive(Clone)]
-pub struct Part {
+pub struct ComposedPart {
     parts: Arc<Parts>,
     /// The parts of the client's request that it has; most calls have none.
     asked: Option<Box<AskedFields>>,
@@ -41,18 +41,18 @@ struct AskedFields {
     with: AskedWith,
 }
 
-impl Part {
+impl ComposedPart {
     /// Notes the fields, now that all are set.
     pub(crate) fn of(fields: PartFields, scope: &Scope, headers: &HeaderMap) -> Self {
         let PartFields { parts, written, addressed } = fields;
         // Most calls have no fields.
         if headers.is_empty() && !addressed && scope.facts().granted().is_empty() {
-            return Part { parts, asked: None };
+            return ComposedPart { parts, asked: None };
         }
         let (personal, forwarded) = own(scope, headers, &written, true);
         let plain = personal == CredentialUse::default() && forwarded.is_empty() && !addressed;
         let with = AskedWith { personal: false, forwarded };
-        Part { parts, asked: (!plain).then(|| Box::new(AskedFields { personal, addressed, with })) }
+        ComposedPart { parts, asked: (!plain).then(|| Box::new(AskedFields { personal, addressed, with })) }
     }
 
     /// Notes what became of the call.
@@ -80,7 +80,7 @@ pin_project! {
     pub(crate) struct NotedCall<C> {
         #[pin]
         pub(crate) call: C,
-        pub(crate) part: Option<Part>,
+        pub(crate) part: Option<ComposedPart>,
     }
 }
 

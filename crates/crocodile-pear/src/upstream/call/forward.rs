@@ -100,8 +100,8 @@ pub(crate) struct ForwardSettings<'a> {
 #[derive(Default)]
 pub struct Forward {
     fields: ForwardedFields,
-    host: Host,
-    facts: Facts,
+    host: HostHeader,
+    facts: ForwardedStyle,
     headers: Vec<(HeaderName, Template)>,
 }
 
@@ -118,7 +118,7 @@ impl Default for ForwardedFields {
 
 /// The `host` of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Host {
+enum HostHeader {
     #[default]
     Server,
     Named(Box<str>),
@@ -127,7 +127,7 @@ enum Host {
 
 /// How the upstream learns the client's address, protocol and host.
 #[derive(Default)]
-enum Facts {
+enum ForwardedStyle {
     #[default]
     Off,
     X,
@@ -157,14 +157,14 @@ impl Forward {
             FieldsSpec::Named(names) => named(names, problems).map(ForwardedFields::Named),
         };
         let host = match spec.host {
-            None => Some(Host::Server),
-            Some(HostSpec::Keep) => Some(Host::Keep),
+            None => Some(HostHeader::Server),
+            Some(HostSpec::Keep) => Some(HostHeader::Keep),
             Some(HostSpec::Named(written)) => host(written, problems),
         };
         let facts = match (spec.forwarded, spec.fields) {
-            (Some(ForwardedSpec::X), _) | (None, FieldsSpec::All) => Facts::X,
-            (Some(ForwardedSpec::Rfc7239), _) => Facts::Rfc7239,
-            (Some(ForwardedSpec::Off) | None, _) => Facts::Off,
+            (Some(ForwardedSpec::X), _) | (None, FieldsSpec::All) => ForwardedStyle::X,
+            (Some(ForwardedSpec::Rfc7239), _) => ForwardedStyle::Rfc7239,
+            (Some(ForwardedSpec::Off) | None, _) => ForwardedStyle::Off,
         };
         let headers = headers(spec.headers, problems);
         if spec.kept {
@@ -206,14 +206,14 @@ fn named(written: &[Located<String>], problems: &mut Problems) -> Option<Vec<Hea
     names.into_iter().collect()
 }
 
-fn host(written: &Located<String>, problems: &mut Problems) -> Option<Host> {
+fn host(written: &Located<String>, problems: &mut Problems) -> Option<HostHeader> {
     let authority = written.value.parse::<Authority>().ok();
     let sound = |authority: &Authority| {
         let port = authority.as_str().len() == authority.host().len() || authority.port_u16().is_some();
         !authority.as_str().contains('@') && !authority.host().is_empty() && port
     };
     match authority.filter(sound) {
-        Some(_) => Some(Host::Named(written.value.as_str().into())),
+        Some(_) => Some(HostHeader::Named(written.value.as_str().into())),
         None => {
             let remedy = "write a name, or a name and a port: `shop.example:8080`; or `keep` for the client's own";
             problems.error(written.span, format!("`{written}` is not a host"), remedy)
@@ -338,7 +338,7 @@ impl Forward {
             }
             credentials.remove_cookies(&mut headers);
         }
-        if !matches!(self.facts, Facts::Off) {
+        if !matches!(self.facts, ForwardedStyle::Off) {
             // Anyone can send these.
             for name in [FOR, PROTO, HOST_ASKED, FORWARDED] {
                 headers.remove(name);
@@ -350,9 +350,9 @@ impl Forward {
             [host, scope.facts().client().map_or("", ClientFacts::scheme).as_bytes()]
         };
         match self.facts {
-            Facts::Off => {}
-            Facts::X => fields.name_client(tell(scope), place()),
-            Facts::Rfc7239 => fields.name_client(tell_standard(scope), place()),
+            ForwardedStyle::Off => {}
+            ForwardedStyle::X => fields.name_client(tell(scope), place()),
+            ForwardedStyle::Rfc7239 => fields.name_client(tell_standard(scope), place()),
         }
         for (name, value) in scope.facts().granted() {
             fields.write(name, value.clone());
@@ -370,19 +370,19 @@ impl Forward {
 
     /// Whether calls have fields beside those of each call: they say something of the client, or of the gateway.
     pub(crate) fn adds(&self) -> bool {
-        self.adds_fields() || self.host == Host::Keep
+        self.adds_fields() || self.host == HostHeader::Keep
     }
 
     fn adds_fields(&self) -> bool {
         let named = matches!(&self.fields, ForwardedFields::Named(names) if names.is_empty());
-        !named || !self.headers.is_empty() || !matches!(self.facts, Facts::Off)
+        !named || !self.headers.is_empty() || !matches!(self.facts, ForwardedStyle::Off)
     }
 
     /// The client's host, with `host: keep`.
     pub(crate) fn host(&self, scope: &Scope) -> Option<HeaderValue> {
         match self.host {
-            Host::Keep => scope.headers().get(HOST).cloned(),
-            Host::Server | Host::Named(_) => None,
+            HostHeader::Keep => scope.headers().get(HOST).cloned(),
+            HostHeader::Server | HostHeader::Named(_) => None,
         }
     }
 }
@@ -475,15 +475,15 @@ impl Forward {
 
     /// The hosts that calls for this request name beside those of the servers, and whether they are the client's.
     pub(crate) fn hosts<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = (&'a str, bool)> {
-        let kept = Some(scope).filter(|_| self.host == Host::Keep).and_then(|scope| scope.headers().get(HOST));
-        let told = Some(scope).filter(|_| !matches!(self.facts, Facts::Off)).and_then(asked_host);
+        let kept = Some(scope).filter(|_| self.host == HostHeader::Keep).and_then(|scope| scope.headers().get(HOST));
+        let told = Some(scope).filter(|_| !matches!(self.facts, ForwardedStyle::Off)).and_then(asked_host);
         let asked = kept.into_iter().chain(told).filter_map(|host| host.to_str().ok());
         self.named_host().map(|host| (host, false)).into_iter().chain(asked.map(|host| (host, true)))
     }
 
     /// Whether calls say which part of the client's path they leave out. A value that is configured stands.
     pub(crate) fn tells_prefix(&self) -> bool {
-        matches!(self.facts, Facts::X) && !self.headers.iter().any(|(name, _)| *name == PREFIX)
+        matches!(self.facts, ForwardedStyle::X) && !self.headers.iter().any(|(name, _)| *name == PREFIX)
     }
 
     /// The client's header fields that are sent as they came; `None` for all.
@@ -497,8 +497,8 @@ impl Forward {
     /// The host that its calls name, as written.
     pub(crate) fn named_host(&self) -> Option<&str> {
         match &self.host {
-            Host::Named(host) => Some(host),
-            Host::Server | Host::Keep => None,
+            HostHeader::Named(host) => Some(host),
+            HostHeader::Server | HostHeader::Keep => None,
         }
     }
 
@@ -651,7 +651,7 @@ mod tests {
 
     #[test]
     fn who_asked_is_told_in_either_form() {
-        let (x, standard) = (Forward { facts: Facts::X, ..Forward::default() }, Facts::Rfc7239);
+        let (x, standard) = (Forward { facts: ForwardedStyle::X, ..Forward::default() }, ForwardedStyle::Rfc7239);
         let standard = Forward { facts: standard, ..Forward::default() };
         let six = scope(Some("[2001:db8::1]:7"), &[("host", "a:80"), ("forwarded", "for=1")]);
         assert_eq!(

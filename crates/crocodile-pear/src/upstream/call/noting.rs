@@ -2,8 +2,8 @@
 
 use http::header::HeaderName;
 
-use super::cache_scope::Keeping;
-use super::composed_part::{Part, PartFields};
+use super::cache_scope::CacheScope;
+use super::composed_part::{ComposedPart, PartFields};
 use crate::cache::Distinction;
 
 /// The facts about a call that caches must know, while its fields are set.
@@ -13,7 +13,7 @@ pub(crate) enum Noting {
     /// Its answer is a part of another one, and no cache of its upstream keeps it.
     Part(PartFields),
     /// Its upstream has a cache. Boxed: most have none.
-    Kept(Box<Keeping>),
+    Kept(Box<CacheScope>),
 }
 
 impl Noting {
@@ -53,13 +53,13 @@ pub enum ForCaches {
     #[default]
     Nothing,
     /// Its answer is a part of another one, and no cache of its upstream keeps it.
-    Part(Part),
-    Kept(Box<Keeping>),
+    Part(ComposedPart),
+    Kept(Box<CacheScope>),
 }
 
 impl ForCaches {
     /// The part that the answer is, if no cache notes it.
-    pub(crate) fn take_part(&mut self) -> Option<Part> {
+    pub(crate) fn take_part(&mut self) -> Option<ComposedPart> {
         match std::mem::take(self) {
             ForCaches::Part(part) => Some(part),
             other => {

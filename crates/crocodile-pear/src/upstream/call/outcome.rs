@@ -7,7 +7,7 @@ use crate::http::http1::Fields;
 use crate::resilience::verdict::Verdict;
 
 /// Why a connection gave no answer.
-pub(crate) enum Failure {
+pub(crate) enum ConnectionFailure {
     /// The connection had been kept, was closed meanwhile, and the request may be sent again.
     Stale,
     /// There is no connection: nothing has been sent.
@@ -16,17 +16,17 @@ pub(crate) enum Failure {
     Final(Error),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ConnectionFailure {
     fn from(error: Error) -> Self {
-        Failure::Final(error)
+        ConnectionFailure::Final(error)
     }
 }
 
 /// Status and fields of the final answer.
-pub(crate) type Parts = (StatusCode, Fields);
+pub(crate) type ResponseHead = (StatusCode, Fields);
 
 /// The head of an answer, or why there is none.
-pub(crate) type Outcome = Result<Parts, AttemptError>;
+pub(crate) type AttemptOutcome = Result<ResponseHead, AttemptError>;
 
 /// A call without an answer.
 pub(crate) struct AttemptError {
@@ -36,7 +36,7 @@ pub(crate) struct AttemptError {
 }
 
 /// The verdict of an outcome about the server; `None` if the failure was not the server's fault.
-pub(crate) fn judge(outcome: &Outcome) -> Option<Verdict> {
+pub(crate) fn judge(outcome: &AttemptOutcome) -> Option<Verdict> {
     match outcome {
         Ok((status, _)) => Some(if failed(*status) { Verdict::Failure } else { Verdict::Success }),
         Err(lost) => match lost.error.kind() {

@@ -28,7 +28,7 @@ pub(crate) struct Moments {
 }
 
 /// The request line of a call, for its record.
-pub(crate) struct Said {
+pub(crate) struct CallLine {
     pub(crate) method: Method,
     pub(crate) target: String,
     /// Its span in the trace of the request.
@@ -80,8 +80,8 @@ impl Moments {
     }
 
     /// Keeps them in a record.
-    pub(crate) fn note(&mut self, note: CallNote, place: CallPlace<'_>, said: Said) {
-        let Said { method, target, span } = said;
+    pub(crate) fn note(&mut self, note: CallNote, place: CallPlace<'_>, said: CallLine) {
+        let CallLine { method, target, span } = said;
         self.entry = Some(note.begin(place, &method, target, self.began, span));
     }
 

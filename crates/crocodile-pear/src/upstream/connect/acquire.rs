@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, sleep_until};
 
-use super::counters::Event;
+use super::counters::ConnectionEvent;
 use super::dial::LATE;
-use super::h2_connection::{Driver, Session, Span, StreamSlot, Terms};
+use super::h2_connection::{Driver, Session, SessionSpan, StreamLimits, StreamSlot};
 use super::io::Io;
 use super::pool::{
-    ConnectAttempt, Joining, KeptConnection, Lease, Origin, OwnConnection, Pool, PoolShard, ShardState, Waited, Wire,
-    full, within,
+    ConnectAttempt, ConnectionOrigin, ConnectionPool, Joining, KeptConnection, Lease, OwnConnection, PoolShard,
+    ShardState, Waited, Wire, full, within,
 };
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
@@ -26,7 +26,7 @@ use crate::telemetry::request_record::Opening;
 const BELIEVED: Duration = Duration::from_secs(600);
 
 /// Opens a connection, or waits for one.
-pub(crate) async fn open(pool: &Arc<Pool>, limit: Timeout) -> Result<(Lease, Origin), Error> {
+pub(crate) async fn open(pool: &Arc<ConnectionPool>, limit: Timeout) -> Result<(Lease, ConnectionOrigin), Error> {
     let goal = Goal::of(pool);
     match pool.shares() {
         false => own(&goal, limit, None).await,
@@ -37,12 +37,12 @@ pub(crate) async fn open(pool: &Arc<Pool>, limit: Timeout) -> Result<(Lease, Ori
 /// The pool that a connection is for, and the shard it belongs to.
 #[derive(Clone)]
 struct Goal {
-    pool: Arc<Pool>,
+    pool: Arc<ConnectionPool>,
     thread: usize,
 }
 
 impl Goal {
-    fn of(pool: &Arc<Pool>) -> Self {
+    fn of(pool: &Arc<ConnectionPool>) -> Self {
         Goal { pool: pool.clone(), thread: thread_id::index() }
     }
 
@@ -56,7 +56,7 @@ impl Goal {
 
     async fn connect(&self, limit: Timeout, offer: Offer) -> Result<(Io, Opening), Error> {
         let opened = self.pool.connector.connect(limit, offer).await?;
-        self.pool.counters.count(Event::Opened);
+        self.pool.counters.count(ConnectionEvent::Opened);
         Ok(opened)
     }
 
@@ -78,9 +78,10 @@ impl Goal {
     async fn share<T>(&self, io: Io, take: impl FnOnce(&Arc<Session>) -> T) -> Result<T, Error> {
         let bounds = &self.pool.bounds;
         let peer = io.peer();
-        let span = Span { idle: bounds.connections.keep, lifetime: bounds.connections.lifetime };
-        let terms = Terms { freed: self.shard().freed.clone(), most: self.state().most.filter(|most| *most > 0) };
-        let (session, driver) = Session::open(io, bounds.max_head, span, terms).await?;
+        let span = SessionSpan { idle: bounds.connections.keep, lifetime: bounds.connections.lifetime };
+        let limits =
+            StreamLimits { freed: self.shard().freed.clone(), most: self.state().most.filter(|most| *most > 0) };
+        let (session, driver) = Session::open(io, bounds.max_head, span, limits).await?;
         if session.most() == 0 {
             // Calls would open one connection after the other for it.
             return Err(refused());
@@ -104,7 +105,7 @@ fn refused() -> Error {
 ///
 /// # Errors
 /// `Unusable`, if the configuration requires HTTP/2.
-pub(crate) fn check_http1(pool: &Pool) -> Result<(), Error> {
+pub(crate) fn check_http1(pool: &ConnectionPool) -> Result<(), Error> {
     match pool.protocol {
         Protocol::Auto | Protocol::Http1 => Ok(()),
         Protocol::Http2 => Err(Error::new(Kind::Unusable, "the upstream speaks HTTP/2 alone, which has no `Upgrade`")),
@@ -115,7 +116,7 @@ pub(crate) fn check_http1(pool: &Pool) -> Result<(), Error> {
 ///
 /// # Errors
 /// `Unreachable`, if HTTP/2 is required and the server did not choose it.
-fn speaks_h2(pool: &Pool, io: &Io) -> Result<bool, Error> {
+fn speaks_h2(pool: &ConnectionPool, io: &Io) -> Result<bool, Error> {
     let prior_knowledge = pool.protocol == Protocol::Http2 && !pool.connector.has_tls();
     match prior_knowledge || io.chose_h2() {
         false if pool.protocol == Protocol::Http2 => {
@@ -126,14 +127,14 @@ fn speaks_h2(pool: &Pool, io: &Io) -> Result<bool, Error> {
 }
 
 /// A new HTTP/1.1 connection for a call that will change its protocol. No other call uses it.
-pub(crate) async fn open_alone(pool: &Arc<Pool>, limit: Timeout) -> Result<(Lease, Origin), Error> {
+pub(crate) async fn open_alone(pool: &Arc<ConnectionPool>, limit: Timeout) -> Result<(Lease, ConnectionOrigin), Error> {
     let goal = Goal::of(pool);
     check_http1(pool)?;
     let since = Instant::now();
     let (pool, thread) = (&goal.pool, goal.thread);
     let (permit, waited) = pool.acquire(thread, limit).await?;
     if waited == Waited::Yes {
-        goal.pool.counters.count(Event::Queued);
+        goal.pool.counters.count(ConnectionEvent::Queued);
     }
     if permit.is_some() {
         // Connections that are kept count among the open ones.
@@ -142,10 +143,14 @@ pub(crate) async fn open_alone(pool: &Arc<Pool>, limit: Timeout) -> Result<(Leas
     let changes = pool.changes();
     let (io, opening) = goal.connect(rest(limit, since), Offer::Http1).await?;
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), ConnectionOrigin::Fresh))
 }
 
-async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> Result<(Lease, Origin), Error> {
+async fn own(
+    goal: &Goal,
+    limit: Timeout,
+    attempt: Option<&ConnectAttempt>,
+) -> Result<(Lease, ConnectionOrigin), Error> {
     let since = Instant::now();
     let (pool, thread) = (&goal.pool, goal.thread);
     let (permit, waited) = pool.acquire(thread, limit).await?;
@@ -158,11 +163,11 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         queued = true;
     }
     if queued {
-        goal.pool.counters.count(Event::Queued);
+        goal.pool.counters.count(ConnectionEvent::Queued);
         // The call that made room has most likely left its connection.
         let kept = std::future::poll_fn(|cx| pool.reuse(thread, cx).into()).await;
         if let Some(KeptConnection { wire, .. }) = kept {
-            return Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: None }), Origin::Kept));
+            return Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: None }), ConnectionOrigin::Kept));
         }
     }
     // Read before the lookup, whose addresses can only be newer.
@@ -177,29 +182,29 @@ async fn own(goal: &Goal, limit: Timeout, attempt: Option<&ConnectAttempt>) -> R
         drop(permit);
         // Boxed: few calls see a server change its protocol, and all would carry the room.
         let slot = Box::pin(within(rest(limit, since), goal.join(io))).await.ok_or_else(late)??;
-        return Ok((Lease::Shared(slot), Origin::Fresh));
+        return Ok((Lease::Shared(slot), ConnectionOrigin::Fresh));
     }
     let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
-    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), Origin::Fresh))
+    Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), ConnectionOrigin::Fresh))
 }
 
 /// Where connections may be shared, calls without one wait together for an attempt: as many as its connection can serve.
-async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, Origin), Error> {
+async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, ConnectionOrigin), Error> {
     let since = Instant::now();
     let mut waiting = None;
     let mut tried = None;
     loop {
         match next(goal) {
-            Next::Slot(slot) => return Ok((Lease::Shared(slot), Origin::Fresh)),
-            Next::Own => return own(goal, rest(limit, since), tried.as_deref()).await,
-            Next::Attempt(attempt, done) => {
+            AcquireStep::Slot(slot) => return Ok((Lease::Shared(slot), ConnectionOrigin::Fresh)),
+            AcquireStep::Own => return own(goal, rest(limit, since), tried.as_deref()).await,
+            AcquireStep::Attempt(attempt, done) => {
                 within(rest(limit, since), done).await.ok_or_else(late)?;
                 attempt.outcome.get().cloned().unwrap_or(Ok(()))?;
                 tried = Some(attempt);
             }
-            Next::Full(freed) => {
+            AcquireStep::Full(freed) => {
                 if waiting.is_none() {
-                    goal.pool.counters.count(Event::Queued);
+                    goal.pool.counters.count(ConnectionEvent::Queued);
                     waiting = Some(goal.shard().wait(goal.pool.bounds.connections.waiting)?);
                 }
                 within(rest(limit, since), freed).await.ok_or_else(full)?;
@@ -213,7 +218,7 @@ fn late() -> Error {
 }
 
 /// The next step of a call that has no connection.
-enum Next {
+enum AcquireStep {
     Slot(StreamSlot),
     /// Opens one for itself.
     Own,
@@ -223,21 +228,21 @@ enum Next {
     Full(OwnedNotified),
 }
 
-fn next(goal: &Goal) -> Next {
+fn next(goal: &Goal) -> AcquireStep {
     let bounds = &goal.pool.bounds.connections;
     let mut state = goal.state();
     if let Some(slot) = goal.pool.reserve(&mut state) {
-        return Next::Slot(slot);
+        return AcquireStep::Slot(slot);
     }
     if state.single.is_some_and(|since| since.elapsed() < BELIEVED) {
-        return Next::Own;
+        return AcquireStep::Own;
     }
     if let Some(attempt) = state.attempt.as_mut().and_then(Joining::join) {
         let done = attempt.done.clone().notified_owned();
-        return Next::Attempt(attempt, done);
+        return AcquireStep::Attempt(attempt, done);
     }
     if bounds.open.is_some_and(|most| state.shared.len() + state.attempts >= most) {
-        return Next::Full(goal.shard().freed.clone().notified_owned());
+        return AcquireStep::Full(goal.shard().freed.clone().notified_owned());
     }
     // The server may allow another number by now.
     state.most = state.shared.last().map_or(state.most, |(session, _)| Some(session.most()));
@@ -250,7 +255,7 @@ fn next(goal: &Goal) -> Next {
     let connecting = Connecting { goal: goal.clone(), attempt: attempt.clone() };
     // A task of its own: it serves all calls that wait, and the call that started it may be dropped.
     tokio::spawn(connecting.run());
-    Next::Attempt(attempt, done)
+    AcquireStep::Attempt(attempt, done)
 }
 
 struct Connecting {
@@ -294,7 +299,7 @@ impl Drop for Connecting {
 
 /// A session in the list of its pool, until this is dropped: also when the runtime shuts down.
 struct Listed {
-    pool: Weak<Pool>,
+    pool: Weak<ConnectionPool>,
     thread: usize,
     session: Weak<Session>,
 }

@@ -30,43 +30,43 @@ const WHILE: Duration = Duration::from_millis(500);
 
 /// The known addresses. Addresses that were not tried, or not long enough, are not in it.
 #[derive(Clone, Default)]
-pub(crate) struct Memory(Arc<Mutex<HashMap<IpAddr, Standing>>>);
+pub(crate) struct Memory(Arc<Mutex<HashMap<IpAddr, AddressStanding>>>);
 
 /// How an address did when it was tried last.
 #[derive(Clone, Copy)]
-enum Standing {
+enum AddressStanding {
     Answered,
-    Silent(Silence),
+    Silent(SilentAddress),
 }
 
 /// An address that did not answer.
 #[derive(Clone, Copy)]
-struct Silence {
+struct SilentAddress {
     /// When it may be tried again.
     until: Instant,
     /// How long it is left for last.
     rest: Duration,
 }
 
-impl Standing {
-    fn silence(self) -> Option<Silence> {
+impl AddressStanding {
+    fn silence(self) -> Option<SilentAddress> {
         match self {
-            Standing::Answered => None,
-            Standing::Silent(silence) => Some(silence),
+            AddressStanding::Answered => None,
+            AddressStanding::Silent(silence) => Some(silence),
         }
     }
 }
 
-impl Silence {
+impl SilentAddress {
     /// Silent from now on, for longer than before.
-    fn after(before: Option<Silence>, now: Instant) -> Self {
+    fn after(before: Option<SilentAddress>, now: Instant) -> Self {
         let rest = before.map_or(FIRST, |before| (before.rest * 2).min(MOST));
-        Silence { until: now + rest, rest }
+        SilentAddress { until: now + rest, rest }
     }
 }
 
 impl Memory {
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Standing>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, AddressStanding>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,24 +80,24 @@ impl Memory {
         }
         known.retain(|address, _| addresses.contains(address));
         order.sort_by_key(|address| match known.get(address) {
-            Some(Standing::Answered) => (0, None),
+            Some(AddressStanding::Answered) => (0, None),
             None => (1, None),
-            Some(Standing::Silent(silence)) => (2, Some(silence.until)),
+            Some(AddressStanding::Silent(silence)) => (2, Some(silence.until)),
         });
-        if !matches!(order.first().and_then(|first| known.get(first)), Some(Standing::Answered)) {
+        if !matches!(order.first().and_then(|first| known.get(first)), Some(AddressStanding::Answered)) {
             // The connection tries them anyway.
             return (order, None);
         }
         let now = Instant::now();
         let beside = order.iter().copied().find(|address| match known.get(address) {
-            Some(Standing::Answered) => false,
+            Some(AddressStanding::Answered) => false,
             None => true,
-            Some(Standing::Silent(silence)) => silence.until <= now,
+            Some(AddressStanding::Silent(silence)) => silence.until <= now,
         });
         if let Some(address) = beside {
             // No other connection tries it meanwhile.
             let before = known.get(&address).and_then(|standing| standing.silence());
-            known.insert(address, Standing::Silent(Silence::after(before, now)));
+            known.insert(address, AddressStanding::Silent(SilentAddress::after(before, now)));
         }
         (order, beside)
     }
@@ -108,7 +108,7 @@ impl Memory {
     }
 
     fn answered(&self, address: IpAddr) {
-        self.lock().insert(address, Standing::Answered);
+        self.lock().insert(address, AddressStanding::Answered);
     }
 
     fn silent(&self, address: IpAddr) {
@@ -117,7 +117,7 @@ impl Memory {
         let before = known.get(&address).and_then(|standing| standing.silence());
         // Connections that try it at the same time find out the same.
         if before.is_none_or(|before| before.until <= now) {
-            known.insert(address, Standing::Silent(Silence::after(before, now)));
+            known.insert(address, AddressStanding::Silent(SilentAddress::after(before, now)));
         }
     }
 }

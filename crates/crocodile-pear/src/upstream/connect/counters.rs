@@ -31,7 +31,7 @@ pub struct CounterSnapshot {
 
 /// The events that are counted.
 #[derive(Clone, Copy)]
-pub(crate) enum Event {
+pub(crate) enum ConnectionEvent {
     Call,
     Opened,
     Reused,
@@ -51,39 +51,39 @@ pub(crate) enum Event {
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 11]);
 
-pub(crate) struct Counters([ThreadCounters; THREADS]);
+pub(crate) struct ConnectionCounters([ThreadCounters; THREADS]);
 
-impl Counters {
+impl ConnectionCounters {
     pub(crate) fn new() -> Self {
-        Counters(std::array::from_fn(|_| ThreadCounters::default()))
+        ConnectionCounters(std::array::from_fn(|_| ThreadCounters::default()))
     }
 
-    pub(crate) fn count(&self, event: Event) {
+    pub(crate) fn count(&self, event: ConnectionEvent) {
         self.add(event, 1);
     }
 
-    pub(crate) fn add(&self, event: Event, times: u64) {
+    pub(crate) fn add(&self, event: ConnectionEvent, times: u64) {
         self.0[thread_id::index()].0[event as usize].fetch_add(times, Ordering::Relaxed);
     }
 
     /// Adds up. Calls continue meanwhile: each sum is right, but the sums are not all of the same moment.
     pub(crate) fn snapshot(&self) -> CounterSnapshot {
-        let sum = |event: Event| -> u64 {
+        let sum = |event: ConnectionEvent| -> u64 {
             self.0.iter().map(|thread| thread.0[event as usize].load(Ordering::Relaxed)).sum()
         };
         // `Left` first: a call that enters meanwhile may be counted once too often, and the difference is never negative.
-        let left = sum(Event::Left);
+        let left = sum(ConnectionEvent::Left);
         CounterSnapshot {
-            calls: sum(Event::Call),
-            opened: sum(Event::Opened),
-            reused: sum(Event::Reused),
-            retried: sum(Event::Retried),
-            refused: sum(Event::Refused),
-            queued: sum(Event::Queued),
-            turned_away: sum(Event::TurnedAway),
-            in_flight: sum(Event::Entered).saturating_sub(left),
-            links_mapped: sum(Event::LinkMapped),
-            links_unserved: sum(Event::LinkUnserved),
+            calls: sum(ConnectionEvent::Call),
+            opened: sum(ConnectionEvent::Opened),
+            reused: sum(ConnectionEvent::Reused),
+            retried: sum(ConnectionEvent::Retried),
+            refused: sum(ConnectionEvent::Refused),
+            queued: sum(ConnectionEvent::Queued),
+            turned_away: sum(ConnectionEvent::TurnedAway),
+            in_flight: sum(ConnectionEvent::Entered).saturating_sub(left),
+            links_mapped: sum(ConnectionEvent::LinkMapped),
+            links_unserved: sum(ConnectionEvent::LinkUnserved),
         }
     }
 }
@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn what_threads_count_adds_up() {
-        let counters = Counters::new();
+        let counters = ConnectionCounters::new();
         let calls = 1_000;
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..calls {
-                        counters.count(Event::Call);
-                        counters.count(Event::Entered);
+                        counters.count(ConnectionEvent::Call);
+                        counters.count(ConnectionEvent::Entered);
                     }
                 });
             }
         });
         // A call may end on another thread.
-        (0..calls).for_each(|_| counters.count(Event::Left));
+        (0..calls).for_each(|_| counters.count(ConnectionEvent::Left));
         assert_eq!(
             counters.snapshot(),
             CounterSnapshot { calls: 3 * calls, in_flight: 2 * calls, ..CounterSnapshot::default() }

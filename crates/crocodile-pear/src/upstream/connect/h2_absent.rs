@@ -22,13 +22,13 @@ pub(crate) enum StreamSlot {}
 pub(crate) enum Driver {}
 
 /// How long a session is kept.
-pub(crate) struct Span {
+pub(crate) struct SessionSpan {
     pub(crate) idle: Duration,
     pub(crate) lifetime: Duration,
 }
 
 /// The limits that other connections have learned.
-pub(crate) struct Terms {
+pub(crate) struct StreamLimits {
     pub(crate) freed: Arc<Notify>,
     pub(crate) most: Option<usize>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Terms {
 impl Session {
     /// # Errors
     /// Always.
-    pub(crate) async fn open(_: Io, _: usize, _: Span, _: Terms) -> Result<(Arc<Self>, Driver), Error> {
+    pub(crate) async fn open(_: Io, _: usize, _: SessionSpan, _: StreamLimits) -> Result<(Arc<Self>, Driver), Error> {
         Err(Error::new(Kind::Unreachable, crate::net::protocol::UNBUILT))
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct Session {
 
 /// How long a session is kept.
 #[derive(Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct SessionSpan {
     /// Without a call.
     pub(crate) idle: Duration,
     /// In total; calls in flight are completed.
@@ -55,7 +55,7 @@ pub(crate) struct Span {
 }
 
 /// The limits of the server that other connections have learned, and the calls that wait for a free stream.
-pub(crate) struct Terms {
+pub(crate) struct StreamLimits {
     /// Notified when a stream is free.
     pub(crate) freed: Arc<Notify>,
     /// How many calls the upstream allowed on another connection.
@@ -73,10 +73,15 @@ pub(crate) struct StreamGuard(Arc<Session>);
 
 impl Session {
     /// Starts HTTP/2. The session ends with `span`, or when nothing refers to it any more, and only while it is driven.
-    pub(crate) async fn open(io: Io, max_head: usize, span: Span, terms: Terms) -> Result<(Arc<Self>, Driver), Error> {
+    pub(crate) async fn open(
+        io: Io,
+        max_head: usize,
+        span: SessionSpan,
+        limits: StreamLimits,
+    ) -> Result<(Arc<Self>, Driver), Error> {
         match io {
-            Io::Clear(stream) => shake(stream, max_head, span, terms).await,
-            Io::Tls(stream) => shake(stream, max_head, span, terms).await,
+            Io::Clear(stream) => shake(stream, max_head, span, limits).await,
+            Io::Tls(stream) => shake(stream, max_head, span, limits).await,
         }
     }
 
@@ -118,7 +123,7 @@ impl Session {
         self.reserve(self.sender.clone())
     }
 
-    fn over(&self, span: Span) -> bool {
+    fn over(&self, span: SessionSpan) -> bool {
         let left = Duration::from_millis(self.left.load(Ordering::Relaxed).into());
         let idle = self.streams.load(Ordering::Relaxed) == 0 && self.born.elapsed().saturating_sub(left) >= span.idle;
         idle || self.born.elapsed() >= span.lifetime
@@ -136,7 +141,12 @@ impl Drop for StreamGuard {
 }
 
 /// Starts HTTP/2 on whatever carries bytes.
-pub(crate) async fn shake<T>(io: T, max_head: usize, span: Span, terms: Terms) -> Result<(Arc<Session>, Driver), Error>
+pub(crate) async fn shake<T>(
+    io: T,
+    max_head: usize,
+    span: SessionSpan,
+    limits: StreamLimits,
+) -> Result<(Arc<Session>, Driver), Error>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -148,14 +158,14 @@ where
         .max_send_buffer_size(SEND_BUFFER)
         .max_header_list_size(u32::try_from(max_head).unwrap_or(u32::MAX))
         .enable_push(false);
-    if let Some(most) = terms.most {
+    if let Some(most) = limits.most {
         builder.initial_max_send_streams(most);
     }
     let (sender, mut connection) = builder.handshake(io).await.map_err(|_| foreign())?;
     let mut pings = connection.ping_pong();
     // The settings come before the answer to a ping. Without them calls would queue up here that a second
     // connection could take.
-    if let Some(pings) = pings.as_mut().filter(|_| terms.most.is_none()) {
+    if let Some(pings) = pings.as_mut().filter(|_| limits.most.is_none()) {
         pings.send_ping(Ping::opaque()).map_err(|_| foreign())?;
         poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
             Poll::Ready(_) => Poll::Ready(Err(foreign())),
@@ -164,15 +174,15 @@ where
         .await?;
     }
     let (streams, allowed, left) = (AtomicUsize::new(0), AtomicUsize::new(MOST_STREAMS), AtomicU32::new(0));
-    let session = Arc::new(Session { sender, streams, allowed, left, born: Instant::now(), freed: terms.freed });
-    let watch = Watch::new(&session, pings, span);
+    let session = Arc::new(Session { sender, streams, allowed, left, born: Instant::now(), freed: limits.freed });
+    let watch = SessionWatch::new(&session, pings, span);
     Ok((session, Driver { connection: Box::pin(connection.map(drop)), watch }))
 }
 
 /// Moves the frames of a session. Calls that wait learn from their streams when it has ended.
 pub(crate) struct Driver {
     connection: Pin<Box<dyn Future<Output = ()> + Send>>,
-    watch: Watch,
+    watch: SessionWatch,
 }
 
 impl Driver {
@@ -222,22 +232,22 @@ enum WatchEnd {
 }
 
 /// Watches a session: sends pings, and ends it when its time is over.
-struct Watch {
+struct SessionWatch {
     session: Weak<Session>,
     gone: bool,
     pings: Option<PingPong>,
     asked: bool,
     timer: Pin<Box<Sleep>>,
-    span: Span,
+    span: SessionSpan,
     every: Duration,
 }
 
-impl Watch {
-    fn new(session: &Arc<Session>, pings: Option<PingPong>, span: Span) -> Self {
+impl SessionWatch {
+    fn new(session: &Arc<Session>, pings: Option<PingPong>, span: SessionSpan) -> Self {
         let shortest = Duration::from_millis(1);
         let every = PING_EVERY.min(span.idle / 2).min(span.lifetime / 2).max(shortest);
         let timer = Box::pin(tokio::time::sleep(every));
-        Watch { session: Arc::downgrade(session), gone: false, pings, asked: false, timer, span, every }
+        SessionWatch { session: Arc::downgrade(session), gone: false, pings, asked: false, timer, span, every }
     }
 
     /// Ready when its time is over, and when the upstream does not answer a ping.

@@ -16,7 +16,7 @@ use crate::net::connect_error::ConnectFault;
 use crate::runtime::deadline_timer::within;
 
 /// A name and its port.
-pub(crate) struct Name {
+pub(crate) struct HostName {
     name: Box<str>,
     port: u16,
     resolver: Resolver,
@@ -26,13 +26,13 @@ pub(crate) struct Name {
     memory: Memory,
 }
 
-impl Name {
+impl HostName {
     /// A name that is looked up by this resolver, or by the system's.
     pub(crate) fn new(name: &str, port: u16, resolver: Option<Resolver>) -> Self {
         let resolver = resolver.unwrap_or_default();
         // What the configuration before has looked up is known at once.
         let known = resolver.followed(name).map_or_else(OnceLock::new, OnceLock::from);
-        Name { name: name.into(), port, resolver, known, turn: AtomicUsize::new(0), memory: Memory::default() }
+        HostName { name: name.into(), port, resolver, known, turn: AtomicUsize::new(0), memory: Memory::default() }
     }
 
     fn news(&self) -> Option<&News> {

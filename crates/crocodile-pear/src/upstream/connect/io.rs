@@ -17,7 +17,7 @@ use crate::runtime::socket::Socket;
 /// The transport of a connection's bytes.
 pub(crate) enum Io {
     Clear(Socket),
-    Tls(Box<tls::Stream>),
+    Tls(Box<tls::TlsConnection>),
 }
 
 impl Io {

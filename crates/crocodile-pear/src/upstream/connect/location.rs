@@ -42,7 +42,7 @@ pub struct Location {
 
 /// The name of a DNS service: `_http._tcp.example.com`.
 #[derive(Clone, Debug)]
-pub struct Service(pub Arc<str>);
+pub struct DnsService(pub Arc<str>);
 
 /// How operators read where a Unix socket is.
 pub(crate) fn place_of(path: &Path) -> Box<str> {

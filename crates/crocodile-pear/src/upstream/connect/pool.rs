@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Connector;
 use super::connections::Connections;
-use super::counters::Counters;
+use super::counters::ConnectionCounters;
 use super::h2_connection::{MOST_STREAMS, Session, StreamSlot};
 use super::io::Io;
 use crate::config::spec::Timeout;
@@ -30,16 +30,16 @@ use crate::telemetry::request_record::Opening;
 /// Every thread has a shard of its own, behind a lock that only this thread takes while it serves requests; the lock
 /// is needed because the pool may be dropped, and its connections closed, on any thread. It is never held across
 /// an await.
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     pub(crate) shards: Box<[PoolShard]>,
     pub(crate) connector: Connector,
     pub(crate) protocol: Protocol,
-    pub(crate) bounds: Bounds,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) bounds: ConnectionBounds,
+    pub(crate) counters: Arc<ConnectionCounters>,
 }
 
 #[derive(Clone, Hash)]
-pub(crate) struct Bounds {
+pub(crate) struct ConnectionBounds {
     pub(crate) connections: Connections,
     /// How long an attempt to connect may take that several calls wait for.
     pub(crate) connect: Timeout,
@@ -105,7 +105,7 @@ pub(crate) enum Lease {
 
 /// Where a connection came from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConnectionOrigin {
     Kept,
     Fresh,
 }
@@ -129,8 +129,13 @@ pub(crate) struct Wire {
     pub(crate) changes: u32,
 }
 
-impl Pool {
-    pub(crate) fn new(connector: Connector, protocol: Protocol, bounds: Bounds, counters: Arc<Counters>) -> Self {
+impl ConnectionPool {
+    pub(crate) fn new(
+        connector: Connector,
+        protocol: Protocol,
+        bounds: ConnectionBounds,
+        counters: Arc<ConnectionCounters>,
+    ) -> Self {
         let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let shard = |_| PoolShard {
             state: Mutex::default(),
@@ -138,7 +143,7 @@ impl Pool {
             permits: bounds.connections.open.map(permits),
             waiting: AtomicUsize::new(0),
         };
-        Pool { shards: (0..THREADS).map(shard).collect(), connector, protocol, bounds, counters }
+        ConnectionPool { shards: (0..THREADS).map(shard).collect(), connector, protocol, bounds, counters }
     }
 
     /// Whether calls may share connections, over HTTP/2.
@@ -312,16 +317,16 @@ impl ShardState {
 
 impl PoolShard {
     /// Joins the queue, unless it is full.
-    pub(crate) fn wait(&self, most: usize) -> Result<Waiting<'_>, Error> {
+    pub(crate) fn wait(&self, most: usize) -> Result<QueuePlace<'_>, Error> {
         let shorter = |waiting| (waiting < most).then_some(waiting + 1);
         let joined = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
-        joined.map(|_| Waiting(&self.waiting)).map_err(|_| full())
+        joined.map(|_| QueuePlace(&self.waiting)).map_err(|_| full())
     }
 }
 
-pub(crate) struct Waiting<'a>(&'a AtomicUsize);
+pub(crate) struct QueuePlace<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -339,7 +344,7 @@ enum Remaining {
 }
 
 /// Closes idle connections: one task per shard in use, which ends when the shard is empty.
-async fn clear(pool: Weak<Pool>, thread: usize, id: runtime::Id, every: Duration) {
+async fn clear(pool: Weak<ConnectionPool>, thread: usize, id: runtime::Id, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(pool) = pool.upgrade() else { return };

@@ -20,9 +20,9 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
-use self::follow::{Following, Order, start};
-use self::known::{Followed, Known};
-pub(crate) use self::known::{Lookup, News, Target};
+use self::follow::{FollowedName, Following, start};
+use self::known::{Followed, KnownRecords};
+pub(crate) use self::known::{Lookup, News, SrvRecord};
 use self::system::PORT;
 use crate::config::carried_state::{Carried, Carry};
 use crate::config::problem::Problems;
@@ -77,7 +77,7 @@ struct Asker {
     /// The name servers; those of the system, if the list is empty.
     servers: Vec<SocketAddr>,
     /// To the thread, which starts with the first name.
-    names: OnceLock<mpsc::Sender<Order>>,
+    names: OnceLock<mpsc::Sender<FollowedName>>,
     /// The names that are followed: each is looked up once, however many servers have it.
     followed: Arc<Carried>,
 }
@@ -110,12 +110,12 @@ impl Resolver {
     /// Looks a name up, for its addresses or for the servers of a service, unless it is followed already.
     pub(crate) fn follow<T: Followable>(&self, name: &str) -> Lookup<T> {
         let begin = || {
-            let (known, receiver) = watch::channel(Known::NotYet);
+            let (known, receiver) = watch::channel(KnownRecords::NotYet);
             let news = Arc::new(News::default());
             let names = self.0.names.get_or_init(|| start(self.0.servers.clone()));
             let following = Following { name: name.into(), known: known.clone(), news: news.clone() };
             if names.try_send(T::order(following)).is_err() {
-                known.send_replace(Known::Nothing("too many names are looked up".into()));
+                known.send_replace(KnownRecords::Nothing("too many names are looked up".into()));
             }
             Followed { known: receiver, news }
         };
@@ -131,18 +131,18 @@ impl Resolver {
 /// A kind of records that a name may be looked up for.
 pub(crate) trait Followable: Clone + fmt::Debug + PartialEq + Send + Sync + 'static {
     /// The order for the thread.
-    fn order(following: Following<Self>) -> Order;
+    fn order(following: Following<Self>) -> FollowedName;
 }
 
 impl Followable for std::net::IpAddr {
-    fn order(following: Following<Self>) -> Order {
-        Order::Addresses(following)
+    fn order(following: Following<Self>) -> FollowedName {
+        FollowedName::Addresses(following)
     }
 }
 
-impl Followable for Target {
-    fn order(following: Following<Self>) -> Order {
-        Order::Service(following)
+impl Followable for SrvRecord {
+    fn order(following: Following<Self>) -> FollowedName {
+        FollowedName::Service(following)
     }
 }
 

@@ -6,15 +6,15 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
-use super::request::Request;
+use super::request::OutboundRequest;
 use crate::error::Error;
 use crate::upstream::connect::h2_connection::StreamSlot;
 
 /// No build without HTTP/2 has one.
-pub(crate) enum Stream {}
+pub(crate) enum H2Stream {}
 
 /// How far sending has come.
-pub(crate) enum Sent {
+pub(crate) enum StreamProgress {
     /// Everything has left.
     All,
     /// The body has nothing for now.
@@ -22,7 +22,7 @@ pub(crate) enum Sent {
 }
 
 /// Why a stream gave no answer.
-pub(crate) enum Broken {
+pub(crate) enum StreamFault {
     /// The server provably has not processed it.
     Unprocessed,
     /// The connection ended.
@@ -31,20 +31,20 @@ pub(crate) enum Broken {
     Failed(Error),
 }
 
-impl Stream {
-    pub(crate) fn new(slot: StreamSlot, _: http::Request<()>, _: &mut Request) -> Result<Self, Broken> {
+impl H2Stream {
+    pub(crate) fn new(slot: StreamSlot, _: http::Request<()>, _: &mut OutboundRequest) -> Result<Self, StreamFault> {
         match slot {}
     }
 
-    pub(crate) fn poll_send(&mut self, _: &mut Request, _: &mut Context<'_>) -> Result<Sent, Error> {
+    pub(crate) fn poll_send(&mut self, _: &mut OutboundRequest, _: &mut Context<'_>) -> Result<StreamProgress, Error> {
         match *self {}
     }
 
     pub(crate) fn poll_head(
         &mut self,
-        _: &mut Request,
+        _: &mut OutboundRequest,
         _: &mut Context<'_>,
-    ) -> Poll<Result<(StatusCode, HeaderMap), Broken>> {
+    ) -> Poll<Result<(StatusCode, HeaderMap), StreamFault>> {
         match *self {}
     }
 

@@ -14,7 +14,7 @@ use http::header::{CONTENT_LENGTH, HOST};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 
-use super::request::{Piece, Request};
+use super::request::{OutboundRequest, StreamPiece};
 use crate::error::{Error, Kind};
 use crate::http::http1::answer::Asked;
 use crate::http::http1::fields::hop_by_hop;
@@ -24,7 +24,7 @@ use crate::upstream::call::outcome::{cut, malformed};
 use crate::upstream::connect::h2_connection::{SEND_BUFFER, StreamGuard, StreamSlot};
 
 /// A request and its answer on a session.
-pub(crate) struct Stream {
+pub(crate) struct H2Stream {
     sender: SendStream<Bytes>,
     sending: Sending,
     receiving: Receiving,
@@ -35,13 +35,13 @@ pub(crate) struct Stream {
 
 enum Sending {
     /// The bytes that the window does not allow yet; whether they are the last.
-    Body(Option<(Bytes, End)>),
+    Body(Option<(Bytes, StreamEnd)>),
     Done,
     Broken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum StreamEnd {
     Last,
     More,
 }
@@ -53,7 +53,7 @@ enum Receiving {
 }
 
 /// How far sending has come.
-pub(crate) enum Sent {
+pub(crate) enum StreamProgress {
     /// Everything has left, or the upstream waits for no more.
     All,
     /// The window is full.
@@ -63,7 +63,7 @@ pub(crate) enum Sent {
 }
 
 /// Why a stream gave no answer.
-pub(crate) enum Broken {
+pub(crate) enum StreamFault {
     /// The server provably has not processed it (RFC 9113, 8.7).
     Unprocessed,
     /// The connection ended; the request may have been processed.
@@ -72,36 +72,44 @@ pub(crate) enum Broken {
     Failed(Error),
 }
 
-impl Stream {
+impl H2Stream {
     /// Sends the head, and what follows as the window allows.
-    pub(crate) fn new(slot: StreamSlot, head: http::Request<()>, request: &mut Request) -> Result<Self, Broken> {
+    pub(crate) fn new(
+        slot: StreamSlot,
+        head: http::Request<()>,
+        request: &mut OutboundRequest,
+    ) -> Result<Self, StreamFault> {
         let bodiless = request.bodiless();
         let StreamSlot { mut sender, guard } = slot;
         let (response, sender) = sender.send_request(head, bodiless).map_err(|error| match error.is_io() {
-            true => Broken::Unprocessed,
+            true => StreamFault::Unprocessed,
             false => explain(&error),
         })?;
         request.sent();
         let sending = if bodiless { Sending::Done } else { Sending::Body(None) };
-        Ok(Stream { sender, sending, receiving: Receiving::Head(response), left: None, _guard: guard })
+        Ok(H2Stream { sender, sending, receiving: Receiving::Head(response), left: None, _guard: guard })
     }
 
     /// Sends on.
     ///
     /// # Errors
     /// The errors of the request's body: it can never be whole.
-    pub(crate) fn poll_send(&mut self, request: &mut Request, cx: &mut Context<'_>) -> Result<Sent, Error> {
+    pub(crate) fn poll_send(
+        &mut self,
+        request: &mut OutboundRequest,
+        cx: &mut Context<'_>,
+    ) -> Result<StreamProgress, Error> {
         loop {
-            let Sending::Body(waiting) = &mut self.sending else { return Ok(Sent::All) };
+            let Sending::Body(waiting) = &mut self.sending else { return Ok(StreamProgress::All) };
             let Some((bytes, end)) = waiting else {
                 match request.poll_piece(cx) {
-                    Poll::Pending => return Ok(Sent::Starved),
+                    Poll::Pending => return Ok(StreamProgress::Starved),
                     Poll::Ready(piece) => self.accept(piece?),
                 }
                 continue;
             };
             if bytes.is_empty() {
-                let end = *end == End::Last;
+                let end = *end == StreamEnd::Last;
                 let done = !end || self.sender.send_data(Bytes::new(), true).is_ok();
                 self.sending = match (done, end) {
                     (false, _) => Sending::Broken,
@@ -113,14 +121,14 @@ impl Stream {
             self.sender.reserve_capacity(bytes.len().min(SEND_BUFFER));
             if self.sender.capacity() == 0 {
                 match self.sender.poll_capacity(cx) {
-                    Poll::Pending => return Ok(Sent::Blocked),
+                    Poll::Pending => return Ok(StreamProgress::Blocked),
                     Poll::Ready(Some(Ok(_))) => {}
                     Poll::Ready(_) => self.sending = Sending::Broken,
                 }
                 continue;
             }
             let part = bytes.split_to(self.sender.capacity().min(bytes.len()));
-            let last = bytes.is_empty() && *end == End::Last;
+            let last = bytes.is_empty() && *end == StreamEnd::Last;
             if self.sender.send_data(part, last).is_err() {
                 self.sending = Sending::Broken;
             } else if last {
@@ -129,11 +137,11 @@ impl Stream {
         }
     }
 
-    fn accept(&mut self, piece: Piece) {
+    fn accept(&mut self, piece: StreamPiece) {
         self.sending = match piece {
-            Piece::Data(bytes) => Sending::Body(Some((bytes, End::More))),
-            Piece::Last(bytes) => Sending::Body(Some((bytes, End::Last))),
-            Piece::Trailers(mut trailers) => {
+            StreamPiece::Data(bytes) => Sending::Body(Some((bytes, StreamEnd::More))),
+            StreamPiece::Last(bytes) => Sending::Body(Some((bytes, StreamEnd::Last))),
+            StreamPiece::Trailers(mut trailers) => {
                 clean(&mut trailers);
                 match self.sender.send_trailers(trailers) {
                     Ok(()) => Sending::Done,
@@ -146,9 +154,9 @@ impl Stream {
     /// The head of the answer; the interim ones before it go to `interim`.
     pub(crate) fn poll_head(
         &mut self,
-        request: &mut Request,
+        request: &mut OutboundRequest,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(StatusCode, HeaderMap), Broken>> {
+    ) -> Poll<Result<(StatusCode, HeaderMap), StreamFault>> {
         let asked = request.method.asked;
         let Receiving::Head(response) = &mut self.receiving else { return Poll::Pending };
         if request.passage.interim.is_some() || request.expects() {
@@ -235,17 +243,17 @@ fn clean(headers: &mut HeaderMap) -> Option<http::HeaderValue> {
     headers.remove(CONTENT_LENGTH)
 }
 
-fn explain(error: &h2::Error) -> Broken {
+fn explain(error: &h2::Error) -> StreamFault {
     match error.reason() {
         // RFC 9113, 6.8: a stream learns of GOAWAY only if its number is above the last one that was processed.
-        _ if error.is_go_away() && error.is_remote() => Broken::Unprocessed,
-        Some(Reason::REFUSED_STREAM) if error.is_remote() => Broken::Unprocessed,
+        _ if error.is_go_away() && error.is_remote() => StreamFault::Unprocessed,
+        Some(Reason::REFUSED_STREAM) if error.is_remote() => StreamFault::Unprocessed,
         Some(Reason::HTTP_1_1_REQUIRED) if error.is_remote() => {
-            Broken::Failed(Error::new(Kind::Reset, "the upstream requires HTTP/1.1 for this call"))
+            StreamFault::Failed(Error::new(Kind::Reset, "the upstream requires HTTP/1.1 for this call"))
         }
-        _ if error.is_io() => Broken::Ended,
-        _ if error.is_remote() => Broken::Failed(Error::new(Kind::Reset, "the upstream reset the stream")),
-        _ => Broken::Failed(malformed("the upstream violates the HTTP/2 protocol")),
+        _ if error.is_io() => StreamFault::Ended,
+        _ if error.is_remote() => StreamFault::Failed(Error::new(Kind::Reset, "the upstream reset the stream")),
+        _ => StreamFault::Failed(malformed("the upstream violates the HTTP/2 protocol")),
     }
 }
 

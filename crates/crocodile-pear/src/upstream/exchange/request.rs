@@ -21,7 +21,7 @@ use crate::message::side_channel::{Passage, Upgrade};
 use crate::telemetry::trace::Trace;
 use crate::upstream::call::expecting::Expecting;
 use crate::upstream::call::forward::Trailing;
-use crate::upstream::call::{Call, Events, Root};
+use crate::upstream::call::{EventUse, TargetRoot, UpstreamCall};
 use crate::upstream::connect::io::Io;
 use crate::upstream::servers::server::Server;
 
@@ -31,9 +31,9 @@ thread_local! {
 }
 
 /// A request, from its first byte to its last; it may be sent again.
-pub(crate) struct Request {
+pub(crate) struct OutboundRequest {
     /// The parts of the head, as long as the HTTP version is not known.
-    parts: Option<Box<Parts>>,
+    parts: Option<Box<RequestParts>>,
     /// Head and body as far as they are in memory; what a second sending needs.
     head: Bytes,
     body: Bytes,
@@ -41,8 +41,8 @@ pub(crate) struct Request {
     pub(crate) method: Class,
     pub(crate) passage: Passage,
     /// How a stream of events is used.
-    pub(crate) events: Events,
-    stream: Option<Stream>,
+    pub(crate) events: EventUse,
+    stream: Option<BodyStream>,
     /// The body stays back until the server asks for it.
     expecting: Option<Box<Expecting>>,
     /// The client ended its body apart from the head, which HTTP/2 does with an empty frame.
@@ -53,20 +53,20 @@ pub(crate) struct Request {
 }
 
 /// The head of a request, in no version of HTTP.
-struct Parts {
+struct RequestParts {
     method: Method,
     target: String,
     headers: HeaderMap,
-    root: Root,
+    root: TargetRoot,
     length: Option<Option<u64>>,
     host: Option<HeaderValue>,
-    link: Link,
+    link: ConnectionOptions,
     /// The HTTP version of the client's request.
     received: Version,
 }
 
 /// The head's statements about the connection.
-struct Link {
+struct ConnectionOptions {
     /// The protocol to change to.
     upgrade: Option<Arc<Upgrade>>,
     /// Whether trailers are taken.
@@ -77,7 +77,7 @@ struct Link {
 
 /// The facts about a request that the record needs.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Noted<'a> {
+pub(crate) struct RequestFacts<'a> {
     /// Its trace, and its span there.
     pub(crate) trace: Option<(&'a Trace, u64)>,
     /// Whether its target is wanted afterwards.
@@ -85,7 +85,7 @@ pub(crate) struct Noted<'a> {
 }
 
 /// A piece of a body, for a connection that has framing of its own.
-pub(crate) enum Piece {
+pub(crate) enum StreamPiece {
     Data(Bytes),
     Last(Bytes),
     Trailers(HeaderMap),
@@ -106,7 +106,7 @@ enum Repeatable {
 }
 
 /// A body that is still to come.
-struct Stream {
+struct BodyStream {
     body: Pulled,
     length: Length,
     trailing: Trailing,
@@ -126,7 +126,7 @@ struct Out {
 }
 
 /// How far sending has come.
-pub(crate) enum Sent {
+pub(crate) enum SendProgress {
     /// Everything is written.
     All,
     /// The socket takes no more for now.
@@ -139,12 +139,12 @@ pub(crate) enum Sent {
     Failed(Error),
 }
 
-impl Request {
+impl OutboundRequest {
     /// # Errors
     /// `BadRequest` if the call cannot be written in HTTP/1.1.
     ///
     /// Takes what it needs out of the call. If the call is noted, its method and its target stay there.
-    pub(crate) fn new(server: &Server, call: &mut Call, noted: Noted<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(server: &Server, call: &mut UpstreamCall, noted: RequestFacts<'_>) -> Result<Self, Error> {
         check(call)?;
         let ends_apart = matches!(&call.body, Some(Body::Pulled(body)) if body.is_end_stream());
         let (body, stream, json) = match call.body.take() {
@@ -152,7 +152,9 @@ impl Request {
             Some(Body::Bytes(bytes)) => (bytes, None, false),
             Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
             Some(Body::Json(raw)) => (raw.bytes().clone(), None, true),
-            Some(Body::Pulled(body)) => (Bytes::new(), Stream::new(body, std::mem::take(&mut call.trailing)), false),
+            Some(Body::Pulled(body)) => {
+                (Bytes::new(), BodyStream::new(body, std::mem::take(&mut call.trailing)), false)
+            }
             Some(Body::Tunnel(_)) => return Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
         };
         let length = match &stream {
@@ -171,8 +173,12 @@ impl Request {
         let once = stream.is_some() || passage.upgrade.is_some();
         let repeatable = if method.idempotent && !once { Repeatable::Yes } else { Repeatable::No };
         let expecting = stream.as_ref().filter(|_| passage.expects).map(|_| Box::<Expecting>::default());
-        let link = Link { upgrade: passage.upgrade.clone(), trailers: passage.trailers, expects: expecting.is_some() };
-        let mut parts = Parts {
+        let link = ConnectionOptions {
+            upgrade: passage.upgrade.clone(),
+            trailers: passage.trailers,
+            expects: expecting.is_some(),
+        };
+        let mut parts = RequestParts {
             method: call.method.clone(),
             target: std::mem::take(&mut call.target),
             headers: std::mem::take(&mut call.headers),
@@ -184,7 +190,7 @@ impl Request {
         };
         let out = Out::of(body.clone());
         let head = Bytes::new();
-        let mut request = Request {
+        let mut request = OutboundRequest {
             parts: None,
             head,
             body,
@@ -288,29 +294,29 @@ impl Request {
     }
 
     /// The next piece of the body, without framing.
-    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
+    pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamPiece, Error>> {
         if self.waits(cx) {
             return Poll::Pending;
         }
         self.written += 1;
         let Some(stream) = &mut self.stream else {
-            return Poll::Ready(Ok(Piece::Last(std::mem::take(&mut self.out.rest.data))));
+            return Poll::Ready(Ok(StreamPiece::Last(std::mem::take(&mut self.out.rest.data))));
         };
         self.begun = true;
         let piece = ready!(stream.poll_piece(cx))?;
         match &piece {
-            Piece::Data(data) => self.written += data.len() as u64,
+            StreamPiece::Data(data) => self.written += data.len() as u64,
             _ => self.stream = None,
         }
         Poll::Ready(Ok(piece))
     }
 
     /// Writes and pulls until one of the two must wait.
-    pub(crate) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Sent {
+    pub(crate) fn poll_send(&mut self, io: &mut Io, cx: &mut Context<'_>) -> SendProgress {
         loop {
             let waits = self.expecting.is_some() && self.waits(cx);
             if waits && self.is_out() {
-                return flush(io, cx, Sent::Starved);
+                return flush(io, cx, SendProgress::Starved);
             }
             // If a first piece is ready, it leaves together with the head.
             if (self.is_out() || !self.begun)
@@ -321,21 +327,21 @@ impl Request {
                 match stream.poll_fill(&mut self.out, cx) {
                     Poll::Ready(Ok(More::Yes)) => {}
                     Poll::Ready(Ok(More::No)) => self.stream = None,
-                    Poll::Ready(Err(error)) => return Sent::Failed(error),
-                    Poll::Pending if self.is_out() => return flush(io, cx, Sent::Starved),
+                    Poll::Ready(Err(error)) => return SendProgress::Failed(error),
+                    Poll::Pending if self.is_out() => return flush(io, cx, SendProgress::Starved),
                     Poll::Pending => {}
                 }
             }
             if self.is_out() {
                 match self.stream {
-                    None => return flush(io, cx, Sent::All),
+                    None => return flush(io, cx, SendProgress::All),
                     Some(_) => continue,
                 }
             }
             match self.out.poll_write(&self.head, io, cx) {
-                Poll::Ready(Ok(0) | Err(_)) => return Sent::Refused,
+                Poll::Ready(Ok(0) | Err(_)) => return SendProgress::Refused,
                 Poll::Ready(Ok(written)) => self.written += written as u64,
-                Poll::Pending => return Sent::Blocked,
+                Poll::Pending => return SendProgress::Blocked,
             }
         }
     }
@@ -414,12 +420,12 @@ impl Request {
     }
 }
 
-impl Parts {
+impl RequestParts {
     /// The path before the target. A target without a path means the upstream's own path, or the server's root.
     fn base<'a>(&self, server: &'a Server) -> &'a str {
         let base = match self.root {
-            Root::Upstream => &server.face.base,
-            Root::Server => "",
+            TargetRoot::Upstream => &server.face.base,
+            TargetRoot::Server => "",
         };
         if base.is_empty() && !self.target.starts_with('/') { "/" } else { base }
     }
@@ -475,7 +481,7 @@ impl Parts {
     }
 }
 
-impl Link {
+impl ConnectionOptions {
     /// `upgrade` and `te` are for this connection only, and must be named in `connection` (RFC 9110, 7.8 and 10.1.4).
     fn write(&self, out: &mut Vec<u8>) {
         if self.expects {
@@ -522,14 +528,14 @@ enum More {
     No,
 }
 
-impl Stream {
+impl BodyStream {
     /// Makes the stream; `None` if the body is known to be empty.
     fn new(body: Pulled, trailing: Trailing) -> Option<Self> {
         if body.is_end_stream() {
             return None;
         }
         let length = body.size_hint().exact().map_or(Length::Chunked, Length::Left);
-        Some(Stream { body, length, trailing })
+        Some(BodyStream { body, length, trailing })
     }
 
     fn poll_fill(&mut self, out: &mut Out, cx: &mut Context<'_>) -> Poll<Result<More, Error>> {
@@ -542,15 +548,15 @@ impl Stream {
         })
     }
 
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Error>> {
-        let last = || Piece::Last(Bytes::new());
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamPiece, Error>> {
+        let last = || StreamPiece::Last(Bytes::new());
         let piece = match ready!(self.body.as_mut().poll_frame(cx)).transpose()?.map(Frame::into_data) {
             None => last(),
             Some(Err(frame)) => {
                 let trailers = frame.into_trailers().ok().and_then(|trailers| self.trailing.pass(trailers));
-                trailers.map_or_else(last, Piece::Trailers)
+                trailers.map_or_else(last, StreamPiece::Trailers)
             }
-            Some(Ok(data)) => Piece::Data(data),
+            Some(Ok(data)) => StreamPiece::Data(data),
         };
         Poll::Ready(self.length.check(piece))
     }
@@ -595,9 +601,9 @@ impl Stream {
 
 impl Length {
     /// The piece again, unless the body is of another length than announced.
-    fn check(&mut self, piece: Piece) -> Result<Piece, Error> {
+    fn check(&mut self, piece: StreamPiece) -> Result<StreamPiece, Error> {
         match (self, &piece) {
-            (Length::Left(left), Piece::Data(data)) => take(left, data)?,
+            (Length::Left(left), StreamPiece::Data(data)) => take(left, data)?,
             (Length::Left(1..), _) => return Err(uneven("shorter")),
             _ => {}
         }
@@ -619,15 +625,15 @@ fn take(left: &mut u64, data: &Bytes) -> Result<(), Error> {
 }
 
 /// `then`, once the socket has all that was written.
-fn flush(io: &mut Io, cx: &mut Context<'_>, then: Sent) -> Sent {
+fn flush(io: &mut Io, cx: &mut Context<'_>, then: SendProgress) -> SendProgress {
     match io.poll_flush(cx) {
         Poll::Ready(Ok(())) => then,
-        Poll::Ready(Err(_)) => Sent::Refused,
-        Poll::Pending => Sent::Blocked,
+        Poll::Ready(Err(_)) => SendProgress::Refused,
+        Poll::Pending => SendProgress::Blocked,
     }
 }
 
-fn check(call: &Call) -> Result<(), Error> {
+fn check(call: &UpstreamCall) -> Result<(), Error> {
     // Nothing in it may end the request line or become a second one.
     let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
     let begins = matches!(call.target.as_bytes().first(), None | Some(b'/' | b'?'));
@@ -686,18 +692,18 @@ fn shared_head(method: Method, uri: http::Uri, headers: HeaderMap) -> http::Requ
 }
 
 #[cfg(test)]
-impl Request {
+impl OutboundRequest {
     /// A request whose head is sent by someone else, for tests.
     pub(crate) fn of_body(body: Pulled) -> Self {
-        Request {
+        OutboundRequest {
             parts: None,
             head: Bytes::new(),
             body: Bytes::new(),
             repeatable: Repeatable::No,
             method: Class { asked: Asked::Other, idempotent: false },
             passage: Passage::default(),
-            events: Events::default(),
-            stream: Stream::new(body, Trailing::default()),
+            events: EventUse::default(),
+            stream: BodyStream::new(body, Trailing::default()),
             expecting: None,
             ends_apart: false,
             out: Out::default(),

@@ -5,14 +5,14 @@
 use std::sync::atomic::Ordering;
 
 use super::Servers;
-use super::concurrency_limit::{Gate, queue};
+use super::concurrency_limit::{InFlightLimit, queue};
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::upstream::call::clock::Clock;
-use crate::upstream::connect::counters::Event;
+use crate::upstream::connect::counters::ConnectionEvent;
 
 /// How a call that trickles goes on.
-pub(crate) enum Room {
+pub(crate) enum TrickleAdmission {
     /// No call waits for its place.
     Enough,
     /// The call has given its place to another call, and continues.
@@ -36,20 +36,20 @@ pub(crate) struct Admission {
 /// # Errors
 /// `Busy`, if the limit is still reached when the time is over.
 pub(crate) async fn admit(servers: &Servers, at: usize, clock: &mut Clock, limit: Timeout) -> Result<Admission, Error> {
-    if let Gate(Some(gate)) = &*servers.gate {
+    if let InFlightLimit(Some(in_flight)) = &*servers.in_flight {
         clock.hesitate();
-        let permit = match gate.calls.try_acquire() {
+        let permit = match in_flight.calls.try_acquire() {
             Ok(permit) => Some(permit),
             Err(_) => {
-                servers.counters.count(Event::Queued);
+                servers.counters.count(ConnectionEvent::Queued);
                 // Boxed: few calls queue, and the futures of all others stay small.
-                Box::pin(queue(gate, clock, limit)).await
+                Box::pin(queue(in_flight, clock, limit)).await
             }
         };
         // Given back with the admission, which cannot borrow it.
         permit.ok_or_else(|| Error::new(Kind::Busy, "too many calls in flight"))?.forget();
     }
-    servers.counters.count(Event::Entered);
+    servers.counters.count(ConnectionEvent::Entered);
     let admission = Admission { at, aside: false };
     admission.load(servers, 1);
     Ok(admission)
@@ -66,24 +66,24 @@ impl Admission {
     /// The call is over.
     pub(crate) fn give_back(self, servers: &Servers) {
         self.load(servers, -1);
-        servers.counters.count(Event::Left);
-        if let Gate(Some(gate)) = &*servers.gate {
-            let places = if self.aside { &gate.trickling } else { &gate.calls };
+        servers.counters.count(ConnectionEvent::Left);
+        if let InFlightLimit(Some(in_flight)) = &*servers.in_flight {
+            let places = if self.aside { &in_flight.trickling } else { &in_flight.calls };
             places.add_permits(1);
         }
     }
 
     /// The call trickles: it makes room if others wait.
-    pub(crate) fn step_aside(&mut self, servers: &Servers) -> Room {
-        let Gate(Some(gate)) = &*servers.gate else { return Room::Enough };
-        if gate.waiting.load(Ordering::Relaxed) == 0 || self.aside {
-            return Room::Enough;
+    pub(crate) fn step_aside(&mut self, servers: &Servers) -> TrickleAdmission {
+        let InFlightLimit(Some(in_flight)) = &*servers.in_flight else { return TrickleAdmission::Enough };
+        if in_flight.waiting.load(Ordering::Relaxed) == 0 || self.aside {
+            return TrickleAdmission::Enough;
         }
-        let Ok(place) = gate.trickling.try_acquire() else { return Room::None };
+        let Ok(place) = in_flight.trickling.try_acquire() else { return TrickleAdmission::None };
         place.forget();
         self.aside = true;
-        gate.calls.add_permits(1);
-        Room::Made
+        in_flight.calls.add_permits(1);
+        TrickleAdmission::Made
     }
 
     /// Counted only if there are several servers to choose from.

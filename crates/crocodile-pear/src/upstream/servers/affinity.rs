@@ -11,20 +11,20 @@ use crate::config::spec::{Decode, Definitions, Json, Node};
 pub(crate) struct Affinity {
     /// The hash of a value, or the mark of a server.
     pub(crate) value: u64,
-    pub(crate) bound: Option<Bound>,
+    pub(crate) bound: Option<LoadBound>,
 }
 
 /// The load that a server may have, in percent of the average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound(u32);
+pub struct LoadBound(u32);
 
-impl Decode for Bound {
+impl Decode for LoadBound {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "a share of the average load, from 101% to 1000%";
         let text = node.expect_text(WANTED, problems)?.value;
         let percent = text.strip_suffix('%').and_then(|percent| percent.parse().ok());
         match percent.filter(|percent| (101..=1000).contains(percent)) {
-            Some(percent) => Some(Bound(percent)),
+            Some(percent) => Some(LoadBound(percent)),
             None => node.wrong(WANTED, "write it as `125%`", problems),
         }
     }
@@ -34,7 +34,7 @@ impl Decode for Bound {
     }
 }
 
-impl Bound {
+impl LoadBound {
     /// Whether a server with this load and weight may have one more call, of so many calls and weights in all
     /// (consistent hashing with bounded loads, Mirrokni et al., 2016).
     pub(crate) fn has_room(self, (load, weight): (u64, u32), (loads, weights): (u64, u64)) -> bool {

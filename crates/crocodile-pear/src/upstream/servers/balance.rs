@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::affinity::{Affinity, Bound, score};
+use super::affinity::{Affinity, LoadBound, score};
 use super::server::{Server, StateFilter};
 use crate::config::problem::Problems;
 use crate::config::spec::{Expression, Located, Timeout, defaults, only};
@@ -26,7 +26,7 @@ spec! {
         pub key: Option<Expression>,
         /// With `by: hash`: how many calls in flight a server may have, as a share of the average: `125%`. A further
         /// call goes to the next server for its value. No bound by default.
-        pub bound: Option<Bound>,
+        pub bound: Option<LoadBound>,
         /// With `by: cookie`: the name of the cookie that the gateway sets.
         pub cookie: Located<String> = Located::new("upstream".to_owned(), Default::default()),
         /// When a server whose calls fail gets no calls for a while.
@@ -64,11 +64,11 @@ fn way(by: Located<String>, problems: &mut Problems) -> Option<BalanceSpec> {
 pub(crate) struct Balance {
     way: Way,
     /// By priority: the servers of one are called only where none of those before takes calls.
-    tiers: Box<[Tier]>,
+    groups: Box<[PriorityGroup]>,
 }
 
 /// Servers with the same priority.
-struct Tier {
+struct PriorityGroup {
     /// Their places in the list.
     servers: Range<usize>,
     /// Indices of servers, each as often as its weight, evenly mixed.
@@ -78,9 +78,9 @@ struct Tier {
 
 /// The servers that a call was sent to. Servers beyond the 64th are not remembered.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Tried(u64);
+pub(crate) struct TriedServers(u64);
 
-impl Tried {
+impl TriedServers {
     pub(crate) fn add(&mut self, at: usize) {
         self.0 |= u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at)).unwrap_or(0);
     }
@@ -91,17 +91,17 @@ impl Tried {
 }
 
 impl Balance {
-    /// `tiers` are the numbers of servers with the same priority, in the order of the list.
-    pub(crate) fn new(way: Way, servers: &[Arc<Server>], tiers: &[usize]) -> Self {
+    /// `groups` are the numbers of servers with the same priority, in the order of the list.
+    pub(crate) fn new(way: Way, servers: &[Arc<Server>], groups: &[usize]) -> Self {
         let mut start = 0;
-        let tier = |number: &usize| {
+        let group = |number: &usize| {
             let range = start..start + number;
             start = range.end;
             let weights: Vec<u32> = servers[range.clone()].iter().map(|server| server.weight()).collect();
             let turns = mix(&weights).into_iter().map(|at| range.start + at).collect();
-            Tier { servers: range, turns, next: AtomicUsize::new(0) }
+            PriorityGroup { servers: range, turns, next: AtomicUsize::new(0) }
         };
-        Balance { way, tiers: tiers.iter().map(tier).collect() }
+        Balance { way, groups: groups.iter().map(group).collect() }
     }
 
     /// Chooses a server, if possible one that the call was not sent to.
@@ -111,7 +111,7 @@ impl Balance {
     pub(crate) fn choose(
         &self,
         servers: &[Arc<Server>],
-        tried: Tried,
+        tried: TriedServers,
         affinity: Option<Affinity>,
     ) -> Result<(usize, Turn), Error> {
         if let [only] = servers {
@@ -129,17 +129,17 @@ impl Balance {
     }
 
     /// The server that belongs to a value or a cookie, if it takes the call.
-    fn owner(&self, servers: &[Arc<Server>], tried: Tried, affinity: Affinity) -> Option<(usize, Turn)> {
+    fn owner(&self, servers: &[Arc<Server>], tried: TriedServers, affinity: Affinity) -> Option<(usize, Turn)> {
         let admit = |at: usize| servers[at].admit(StateFilter::All).map(|turn| (at, turn));
         if self.way == Way::Cookie {
             let at = servers.iter().position(|server| server.mark == affinity.value)?;
             return Some(at).filter(|at| !tried.has(*at)).and_then(admit);
         }
-        self.tiers.iter().find_map(|tier| {
-            let own = &servers[tier.servers.clone()];
+        self.groups.iter().find_map(|group| {
+            let own = &servers[group.servers.clone()];
             let mut order: Vec<(f64, usize)> = own
                 .iter()
-                .zip(tier.servers.clone())
+                .zip(group.servers.clone())
                 .map(|(server, at)| (score(affinity.value, server.mark, server.weight()), at))
                 .collect();
             order.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -166,11 +166,11 @@ impl Balance {
         filter: StateFilter,
     ) -> Option<(usize, Turn)> {
         let admit = |at: usize| servers[at].admit(filter).map(|turn| (at, turn));
-        self.tiers.iter().find_map(|tier| tier.order(servers, self.way).filter(|at| wanted(*at)).find_map(admit))
+        self.groups.iter().find_map(|group| group.order(servers, self.way).filter(|at| wanted(*at)).find_map(admit))
     }
 }
 
-impl Tier {
+impl PriorityGroup {
     /// Its servers, the preferred ones first.
     fn order(&self, servers: &[Arc<Server>], way: Way) -> impl Iterator<Item = usize> {
         let (first, second) = self.candidates(servers, way);
@@ -246,14 +246,14 @@ pub(crate) fn gcd(a: u32, b: u32) -> u32 {
 mod tests {
     use super::super::Servers;
     use super::super::balance::*;
-    use super::super::settings::Settings;
+    use super::super::settings::UpstreamSettings;
     use crate::resilience::trial::Trial;
     use crate::resilience::verdict::Verdict;
     use crate::upstream::connect::location::Location;
 
     fn servers(weights: &[u32]) -> Vec<Arc<Server>> {
         let url = "http://127.0.0.1:9".parse().expect("a URL");
-        let mut settings = Settings::new("shop", url);
+        let mut settings = UpstreamSettings::new("shop", url);
         let only = settings.servers.remove(0);
         settings.servers = weights.iter().map(|weight| Location { weight: *weight, ..only.clone() }).collect();
         Servers::new(&settings).expect("a URL").list.into_vec()
@@ -266,7 +266,7 @@ mod tests {
     fn spread(balance: &Balance, servers: &[Arc<Server>], calls: usize) -> Vec<usize> {
         let mut seen = vec![0; servers.len()];
         for _ in 0..calls {
-            seen[balance.choose(servers, Tried::default(), None).expect("one").0] += 1;
+            seen[balance.choose(servers, TriedServers::default(), None).expect("one").0] += 1;
         }
         seen
     }
@@ -309,7 +309,7 @@ mod tests {
     fn what_was_tried_is_left_for_last() {
         let servers = servers(&[1, 1, 1]);
         let balance = balance(Way::LeastLoaded, &servers);
-        let mut tried = Tried::default();
+        let mut tried = TriedServers::default();
         tried.add(0);
         tried.add(2);
         assert!((0..100).all(|_| balance.choose(&servers, tried, None).is_ok_and(|(at, _)| at == 1)));
@@ -323,7 +323,7 @@ mod tests {
         let balance = Balance::new(Way::LeastLoaded, &servers, &[2, 1]);
         let seen = spread(&balance, &servers, 300);
         assert!(seen[0] > 150 && seen[1] > 60 && seen[2] == 0, "{seen:?}");
-        let mut tried = Tried::default();
+        let mut tried = TriedServers::default();
         tried.add(0);
         assert_eq!(balance.choose(&servers, tried, None).expect("one").0, 1);
         tried.add(1);
@@ -358,6 +358,6 @@ mod tests {
                 server.note(Verdict::Failure, Turn::PLAIN, || false);
             }
         }
-        assert!(balance.choose(&servers, Tried::default(), None).is_ok());
+        assert!(balance.choose(&servers, TriedServers::default(), None).is_ok());
     }
 }

@@ -9,10 +9,10 @@ use crate::config::spec::Timeout;
 use crate::upstream::call::clock::Clock;
 
 /// The limit of an upstream's calls in flight, over all cores.
-pub(crate) struct Gate(pub(crate) Option<Limit>);
+pub(crate) struct InFlightLimit(pub(crate) Option<InFlightPlaces>);
 
 /// The places that there are.
-pub(crate) struct Limit {
+pub(crate) struct InFlightPlaces {
     pub(crate) calls: Semaphore,
     /// The places for calls that trickle, as many again; they make room for calls that wait.
     pub(crate) trickling: Semaphore,
@@ -20,14 +20,14 @@ pub(crate) struct Limit {
     pub(crate) waiting: AtomicUsize,
 }
 
-impl Gate {
+impl InFlightLimit {
     /// At most `most` calls at once; `None` for no limit.
     pub(crate) fn new(most: Option<usize>) -> Self {
         let limit = |calls: usize| {
             let places = || Semaphore::new(calls.min(Semaphore::MAX_PERMITS));
-            Limit { calls: places(), trickling: places(), waiting: AtomicUsize::new(0) }
+            InFlightPlaces { calls: places(), trickling: places(), waiting: AtomicUsize::new(0) }
         };
-        Gate(most.map(limit))
+        InFlightLimit(most.map(limit))
     }
 
     /// Whether calls may have to wait for it.
@@ -37,28 +37,32 @@ impl Gate {
 }
 
 /// Counts a call that waits, for as long as it does.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingCall<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCall<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
-        Waiting(count)
+        WaitingCall(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Waits for a place, as long as the call may.
-pub(crate) async fn queue<'a>(gate: &'a Limit, clock: &mut Clock, limit: Timeout) -> Option<SemaphorePermit<'a>> {
+pub(crate) async fn queue<'a>(
+    in_flight: &'a InFlightPlaces,
+    clock: &mut Clock,
+    limit: Timeout,
+) -> Option<SemaphorePermit<'a>> {
     let since = Instant::now();
-    let _waiting = Waiting::new(&gate.waiting);
+    let _waiting = WaitingCall::new(&in_flight.waiting);
     let permit = match clock.within(limit) {
-        Timeout::Never => gate.calls.acquire().await.ok(),
-        Timeout::After(limit) => tokio::time::timeout(limit, gate.calls.acquire()).await.ok()?.ok(),
+        Timeout::Never => in_flight.calls.acquire().await.ok(),
+        Timeout::After(limit) => tokio::time::timeout(limit, in_flight.calls.acquire()).await.ok()?.ok(),
     };
     clock.charge(since.elapsed());
     permit

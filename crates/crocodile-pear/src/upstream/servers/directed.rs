@@ -16,16 +16,16 @@ use crate::error::Error;
 use crate::message::answer::Answer;
 use crate::message::body::{Body, Pulled};
 use crate::request::context::Scope;
-use crate::upstream::call::Call;
+use crate::upstream::call::UpstreamCall;
 use crate::upstream::call::forward::Likeness;
-use crate::upstream::connect::counters::Event;
-use crate::upstream::ready::Upstream;
+use crate::upstream::connect::counters::ConnectionEvent;
+use crate::upstream::ready::ReadyUpstream;
 
 /// A call that knows where it leads.
 pub(crate) struct Directed {
-    pub(crate) call: Box<Call>,
+    pub(crate) call: Box<UpstreamCall>,
     /// The upstream that a choice made; `None` for the one that was named.
-    to: Option<Arc<Upstream>>,
+    to: Option<Arc<ReadyUpstream>>,
     copy: Option<Box<Copied>>,
 }
 
@@ -39,9 +39,9 @@ impl Directed {
     /// `BadRequest` if an expression fails.
     #[inline]
     pub(crate) fn new(
-        named: &Arc<Upstream>,
-        chosen: &Arc<Upstream>,
-        mut call: Box<Call>,
+        named: &Arc<ReadyUpstream>,
+        chosen: &Arc<ReadyUpstream>,
+        mut call: Box<UpstreamCall>,
         (scope, likeness): (&Scope, Likeness),
         set: impl FnOnce() -> SetFields,
     ) -> Result<Self, Error> {
@@ -52,18 +52,18 @@ impl Directed {
         Ok(Directed { call, to, copy })
     }
 
-    pub(crate) fn upstream<'a>(&'a self, named: &'a Arc<Upstream>) -> &'a Arc<Upstream> {
+    pub(crate) fn upstream<'a>(&'a self, named: &'a Arc<ReadyUpstream>) -> &'a Arc<ReadyUpstream> {
         self.to.as_ref().unwrap_or(named)
     }
 
     /// Makes it.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`].
+    /// The errors of [`ReadyUpstream::call`].
     #[inline]
     pub(crate) fn make(
         self,
-        named: &Arc<Upstream>,
+        named: &Arc<ReadyUpstream>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         if let Some(copy) = self.copy {
             copy.send();
@@ -72,16 +72,16 @@ impl Directed {
     }
 }
 
-impl Upstream {
+impl ReadyUpstream {
     /// Makes a call for `chosen`, which this upstream has chosen for the request: at the server of the client, and with the
     /// copies of both.
     ///
     /// # Errors
-    /// `BadRequest` if an expression fails; later as [`Upstream::call`].
+    /// `BadRequest` if an expression fails; later as [`ReadyUpstream::call`].
     pub fn call_chosen(
         self: &Arc<Self>,
         chosen: &Arc<Self>,
-        call: Call,
+        call: UpstreamCall,
         scope: &Scope,
     ) -> Result<impl Future<Output = Result<Answer, Error>> + Send + 'static + use<>, Error> {
         let copies = self.mirror().or_else(|| chosen.mirror()).is_some();
@@ -97,16 +97,16 @@ const ANSWER: usize = 256 << 10;
 
 /// A copy that leaves with its call.
 struct Copied {
-    to: Arc<Upstream>,
-    call: Box<Call>,
+    to: Arc<ReadyUpstream>,
+    call: Box<UpstreamCall>,
     place: OwnedSemaphorePermit,
 }
 
 impl Copied {
     /// The copy of a call, unless chance or a bound decides against it. One of a streamed body leaves at the body's end.
     fn of(
-        mirror: &Mirror<Upstream>,
-        call: &mut Call,
+        mirror: &Mirror<ReadyUpstream>,
+        call: &mut UpstreamCall,
         scope: &Scope,
         likeness: Likeness,
         set: impl FnOnce() -> SetFields,
@@ -123,17 +123,17 @@ impl Copied {
         }
         to.keep(scope, &mut fields).ok()?;
         let Some(place) = mirror.enter() else {
-            to.count(Event::TurnedAway);
+            to.count(ConnectionEvent::TurnedAway);
             return None;
         };
-        let own = Box::new(Call {
+        let own = Box::new(UpstreamCall {
             method: call.method.clone(),
             headers: fields.into_map(),
             timeouts: Some(mirror.timeouts.clone()),
             host: to.host(scope),
             received: call.received,
             affinity: to.affinity(scope).ok()?,
-            ..Call::get(call.target.clone())
+            ..UpstreamCall::get(call.target.clone())
         });
         let mut copied = Box::new(Copied { to, call: own, place });
         copied.call.body = match call.body.take() {

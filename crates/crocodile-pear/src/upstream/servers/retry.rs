@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::balance::Tried;
+use super::balance::TriedServers;
 use crate::config::carried_state::Carry;
 use crate::config::problem::Problems;
 use crate::config::spec;
@@ -19,9 +19,9 @@ use crate::runtime::backoff::grown;
 use crate::runtime::random::below;
 use crate::spec;
 use crate::telemetry::log_limiter::LogLimiter;
-use crate::upstream::call::Call;
+use crate::upstream::call::UpstreamCall;
 use crate::upstream::call::clock::Clock;
-use crate::upstream::call::outcome::Outcome;
+use crate::upstream::call::outcome::AttemptOutcome;
 use crate::upstream::call::timeouts::Timeouts;
 
 spec! {
@@ -141,11 +141,11 @@ const TARGET: &str = "crocodile_pear::upstream";
 
 /// The state that a retry of one request needs.
 pub(crate) struct Replay {
-    call: Call,
+    call: UpstreamCall,
     /// The body is a stream, which there is only once: the attempt that failed gives it back.
     streamed: bool,
     sent: u32,
-    pub(crate) tried: Tried,
+    pub(crate) tried: TriedServers,
     /// When the whole call is over.
     end: Option<Instant>,
 }
@@ -181,7 +181,7 @@ impl Retry {
     }
 
     /// The state that a retry needs; `None` where nothing can be sent twice.
-    pub(crate) fn replay(&self, call: &Call, timeouts: &Timeouts) -> Option<Box<Replay>> {
+    pub(crate) fn replay(&self, call: &UpstreamCall, timeouts: &Timeouts) -> Option<Box<Replay>> {
         let saved =
             |budget: u64| Some(MOST * WHOLE).filter(|most| budget < *most).map(|most| most.min(budget + self.share));
         // The budget is full almost always, and then it is only read.
@@ -191,11 +191,11 @@ impl Retry {
             None => (call.repeat_head()?, true),
         };
         let end = timeouts.call.duration().and_then(|call| Instant::now().checked_add(call));
-        Some(Box::new(Replay { call, streamed, sent: 1, tried: Tried::default(), end }))
+        Some(Box::new(Replay { call, streamed, sent: 1, tried: TriedServers::default(), end }))
     }
 
     /// How long to wait before the retry, if there is one.
-    pub(crate) fn pause(&self, replay: &mut Replay, outcome: &Outcome, upstream: &str) -> Option<Duration> {
+    pub(crate) fn pause(&self, replay: &mut Replay, outcome: &AttemptOutcome, upstream: &str) -> Option<Duration> {
         let unsent = outcome.as_ref().is_err_and(|lost| lost.unsent);
         let may = unsent || (replay.call.method.is_idempotent() && !replay.is_once());
         let cause = cause(outcome)?;
@@ -241,7 +241,7 @@ impl Replay {
     }
 
     /// The request for the next attempt, without a stream, with what remains of its time; `timeouts` unless it has its own.
-    pub(crate) fn next(&mut self, timeouts: &Timeouts) -> (Call, Clock) {
+    pub(crate) fn next(&mut self, timeouts: &Timeouts) -> (UpstreamCall, Clock) {
         self.sent += 1;
         let left = self.end.map_or(Timeout::Never, |end| Timeout::After(end.saturating_duration_since(Instant::now())));
         let timeouts = self.call.timeouts.as_deref().unwrap_or(timeouts);
@@ -254,7 +254,7 @@ impl Replay {
     }
 }
 
-fn cause(outcome: &Outcome) -> Option<Cause> {
+fn cause(outcome: &AttemptOutcome) -> Option<Cause> {
     let lost = match outcome {
         Ok((status, _)) => return Some(Cause::Status(*status)),
         Err(lost) => lost,
@@ -277,11 +277,11 @@ mod tests {
     use crate::http::http1::Fields;
     use crate::upstream::call::outcome::AttemptError;
 
-    fn call(method: Method) -> Call {
-        Call { method, ..Call::get("/".to_owned()) }
+    fn call(method: Method) -> UpstreamCall {
+        UpstreamCall { method, ..UpstreamCall::get("/".to_owned()) }
     }
 
-    fn lost(kind: Kind, unsent: bool) -> Outcome {
+    fn lost(kind: Kind, unsent: bool) -> AttemptOutcome {
         Err(AttemptError { error: Error::new(kind, ""), unsent })
     }
 
@@ -290,7 +290,7 @@ mod tests {
         Retry::new(spec.expect("sound"))
     }
 
-    fn again(retry: &Retry, method: Method, outcome: &Outcome) -> bool {
+    fn again(retry: &Retry, method: Method, outcome: &AttemptOutcome) -> bool {
         let mut replay = retry.replay(&call(method), &Timeouts::default()).expect("no stream");
         retry.pause(&mut replay, outcome, "shop").is_some()
     }

@@ -16,12 +16,12 @@ use crate::resilience::verdict::Verdict;
 use crate::telemetry::histogram::{self, Histograms};
 use crate::upstream::call::timing::CallEnd;
 use crate::upstream::connect::Connector;
-use crate::upstream::connect::counters::Counters;
+use crate::upstream::connect::counters::ConnectionCounters;
 use crate::upstream::connect::location::{Location, place_of};
 use crate::upstream::connect::origin::Origin;
-use crate::upstream::connect::pool::{Bounds, Pool};
+use crate::upstream::connect::pool::{ConnectionBounds, ConnectionPool};
 use crate::upstream::connect::resolve::Resolver;
-use crate::upstream::health::{Availability, Rules};
+use crate::upstream::health::{Availability, HealthRules};
 use crate::upstream::program::{Program, Transport, Via};
 
 pub(crate) struct Server {
@@ -34,7 +34,7 @@ pub(crate) struct Server {
     pub(crate) mark: u64,
     /// The `host` of calls that bring none of their own.
     pub(crate) host: Box<str>,
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) pool: Arc<ConnectionPool>,
     pub(crate) figures: Arc<ServerFigures>,
     /// Relative to those of the other servers. A DNS record may change it.
     pub(crate) weight: AtomicU32,
@@ -94,9 +94,9 @@ pub(crate) struct Common<'a> {
     pub(crate) resolver: Option<&'a Resolver>,
     /// The `host` of their calls, instead of that of the URL.
     pub(crate) host: Option<&'a str>,
-    pub(crate) bounds: Bounds,
-    pub(crate) rules: Rules<'a>,
-    pub(crate) counters: &'a Arc<Counters>,
+    pub(crate) bounds: ConnectionBounds,
+    pub(crate) rules: HealthRules<'a>,
+    pub(crate) counters: &'a Arc<ConnectionCounters>,
     /// The state of this server.
     pub(crate) carry: Carry,
     /// The parts that a program puts below its calls.
@@ -135,7 +135,7 @@ impl Server {
         let face = PublicOrigin::of(url).ok_or_else(nowhere)?;
         let address: Arc<str> = format!("{place}{}", face.base).into();
         let (carry, bounds) = (&common.carry, &common.bounds);
-        let open = || Pool::new(connector, common.protocol, bounds.clone(), common.counters.clone());
+        let open = || ConnectionPool::new(connector, common.protocol, bounds.clone(), common.counters.clone());
         Ok(Server {
             mark: hash(address.as_bytes()),
             pool: carry.part((common.tls, common.protocol, common.resolver.map(Resolver::mark), bounds)).state(open),

@@ -18,7 +18,7 @@ use crate::upstream::call::public::PublicSpec;
 use crate::upstream::call::rewrite::RewriteSpec;
 use crate::upstream::call::timeouts::Timeouts;
 use crate::upstream::connect::connections::Connections;
-use crate::upstream::connect::location::{Location, Service};
+use crate::upstream::connect::location::{DnsService, Location};
 use crate::upstream::connect::resolve::Resolver;
 use crate::upstream::health::HealthSpec;
 use crate::upstream::health::eject::{EjectSpec, Ejection};
@@ -26,13 +26,13 @@ use crate::upstream::program::Program;
 
 /// The configuration of an upstream.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct UpstreamSettings {
     /// Its name in the configuration; the only thing about it that clients may learn.
     pub name: Arc<str>,
     /// Its servers, at least one.
     pub servers: Vec<Location>,
     /// The DNS service whose servers they are (SRV). The only entry of `servers` says the scheme and the base path then.
-    pub service: Option<Service>,
+    pub service: Option<DnsService>,
     /// Which versions of HTTP are used.
     pub protocol: Protocol,
     /// TLS settings for `https`.
@@ -66,7 +66,7 @@ pub struct Settings {
     pub breaker: Option<BreakerSpec>,
     /// Load balancing over several servers.
     pub balance: BalanceSpec,
-    /// Active health checks; they run while [`Upstream::watch`](crate::upstream::Upstream::watch) is polled.
+    /// Active health checks; they run while [`Upstream::watch`](crate::upstream::ReadyUpstream::watch) is polled.
     pub health: Option<HealthSpec>,
     /// The state that it takes over from the configuration before.
     pub carry: Carry,
@@ -74,10 +74,10 @@ pub struct Settings {
     pub program: Option<Arc<Program>>,
 }
 
-impl Settings {
+impl UpstreamSettings {
     /// The defaults for an upstream at `url`.
     pub fn new(name: impl Into<Arc<str>>, url: Uri) -> Self {
-        Settings {
+        UpstreamSettings {
             name: name.into(),
             servers: vec![Location { url, weight: 1, socket: None }],
             service: None,
@@ -133,7 +133,7 @@ impl Settings {
             format!("a server that answers no call for {silence:?} while others answer counts as failed")
         };
         let alone = !self.has_several();
-        let service = |Service(name): &Service| format!("the servers of the SRV records of {name}, {}", by());
+        let service = |DnsService(name): &DnsService| format!("the servers of the SRV records of {name}, {}", by());
         let parts = [
             self.service.as_ref().map(service),
             Some(self.servers.len()).filter(|count| *count > 1).map(several),

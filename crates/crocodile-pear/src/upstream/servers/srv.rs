@@ -7,12 +7,12 @@ use arc_swap::ArcSwapOption;
 
 use super::balance::gcd;
 use super::server::{PublicOrigin, Server};
-use super::settings::Settings;
-use super::{Servers, Shared};
+use super::settings::UpstreamSettings;
+use super::{Servers, SharedState};
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::upstream::connect::location::{Location, MOST_WEIGHT, Service};
-use crate::upstream::connect::resolve::{Lookup, News, Target};
+use crate::upstream::connect::location::{DnsService, Location, MOST_WEIGHT};
+use crate::upstream::connect::resolve::{Lookup, News, SrvRecord};
 
 /// The most servers of a service; further records are left out.
 const MOST_SERVERS: usize = 64;
@@ -21,11 +21,11 @@ const MOST_SERVERS: usize = 64;
 pub(crate) struct FoundServers {
     /// The name of the service as a URL, for all of its servers.
     pub(crate) face: PublicOrigin,
-    service: Service,
-    settings: Settings,
-    shared: Arc<Shared>,
+    service: DnsService,
+    settings: UpstreamSettings,
+    shared: Arc<SharedState>,
     /// Looked up from the first call on.
-    lookup: OnceLock<Lookup<Target>>,
+    lookup: OnceLock<Lookup<SrvRecord>>,
     now: ArcSwapOption<Servers>,
     /// The change that `now` was made of.
     made: AtomicU32,
@@ -35,7 +35,11 @@ pub(crate) struct FoundServers {
 impl FoundServers {
     /// # Errors
     /// `Internal`, if the URL is wrong.
-    pub(crate) fn new(service: Service, settings: Settings, shared: Arc<Shared>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        service: DnsService,
+        settings: UpstreamSettings,
+        shared: Arc<SharedState>,
+    ) -> Result<Self, Error> {
         let face = settings.servers.first().and_then(|written| PublicOrigin::of(&written.url));
         let nowhere = || Error::new(Kind::Internal, "an upstream needs a URL").of_upstream(&shared.name);
         // What the configuration before has looked up is known at once.
@@ -115,7 +119,7 @@ impl FoundServers {
         self.news().map_or(0, News::changes)
     }
 
-    fn lookup(&self) -> &Lookup<Target> {
+    fn lookup(&self) -> &Lookup<SrvRecord> {
         let resolver = || self.settings.resolver.clone().unwrap_or_default();
         self.lookup.get_or_init(|| resolver().follow(&self.service.0))
     }
@@ -128,13 +132,13 @@ impl FoundServers {
         }
         // Before the records are read: a change in between is seen by the next call.
         let change = self.changes();
-        let Some(targets) = self.lookup.get().and_then(Lookup::now) else { return };
+        let Some(records) = self.lookup.get().and_then(Lookup::now) else { return };
         let before = self.now.load_full();
         let known = before.as_ref().map_or(&[][..], |servers| &servers.list);
-        let weights = scaled(&targets);
-        let (mut list, mut tiers, mut priority) = (Vec::new(), Vec::<usize>::new(), None);
-        for (target, weight) in targets.iter().zip(weights).take(MOST_SERVERS) {
-            let server = match self.server(target, weight, known) {
+        let weights = scaled(&records);
+        let (mut list, mut groups, mut priority) = (Vec::new(), Vec::<usize>::new(), None);
+        for (record, weight) in records.iter().zip(weights).take(MOST_SERVERS) {
+            let server = match self.server(record, weight, known) {
                 Ok(server) => server,
                 Err(error) => {
                     tracing::warn!(target: TARGET, upstream = &*self.shared.name, "a server of an SRV record is left out: {error}");
@@ -142,23 +146,23 @@ impl FoundServers {
                 }
             };
             list.push(server);
-            match tiers.last_mut() {
-                Some(number) if priority == Some(target.priority) => *number += 1,
-                _ => tiers.push(1),
+            match groups.last_mut() {
+                Some(number) if priority == Some(record.priority) => *number += 1,
+                _ => groups.push(1),
             }
-            priority = Some(target.priority);
+            priority = Some(record.priority);
         }
-        if targets.len() > MOST_SERVERS {
-            let (left, upstream) = (targets.len() - MOST_SERVERS, &*self.shared.name);
+        if records.len() > MOST_SERVERS {
+            let (left, upstream) = (records.len() - MOST_SERVERS, &*self.shared.name);
             tracing::warn!(target: TARGET, upstream, "more than {MOST_SERVERS} servers: {left} SRV records are left out");
         }
-        let servers = Servers::of(self.shared.clone(), list.into(), self.settings.balance.by, &tiers);
+        let servers = Servers::of(self.shared.clone(), list.into(), self.settings.balance.by, &groups);
         self.now.store(Some(Arc::new(servers)));
         self.made.store(change, Ordering::Release);
     }
 
-    fn server(&self, target: &Target, weight: u32, known: &[Arc<Server>]) -> Result<Arc<Server>, Error> {
-        let authority = format!("{}:{}", target.host, target.port);
+    fn server(&self, record: &SrvRecord, weight: u32, known: &[Arc<Server>]) -> Result<Arc<Server>, Error> {
+        let authority = format!("{}:{}", record.host, record.port);
         if let Some(server) = known.iter().find(|server| *server.face.authority == *authority) {
             server.weight.store(weight, Ordering::Relaxed);
             return Ok(server.clone());
@@ -173,9 +177,9 @@ impl FoundServers {
 }
 
 /// The weights as those of servers in the configuration: relative to each other, 1 to 100. A record may have 0 to 65,535.
-fn scaled(targets: &[Target]) -> Vec<u32> {
-    let shared = targets.iter().fold(0, |shared, target| gcd(shared, target.weight.into())).max(1);
-    let weights = targets.iter().map(|target| u32::from(target.weight) / shared);
+fn scaled(records: &[SrvRecord]) -> Vec<u32> {
+    let shared = records.iter().fold(0, |shared, record| gcd(shared, record.weight.into())).max(1);
+    let weights = records.iter().map(|record| u32::from(record.weight) / shared);
     let most = weights.clone().max().unwrap_or_default();
     weights.map(|weight| (weight * MOST_WEIGHT.min(most) / most.max(1)).max(1)).collect()
 }

@@ -33,8 +33,8 @@ use crate::pipeline::step::{Blame, LinkTemplate, ReadyStep, apply, ask_whole, ho
 use crate::request::context::Scope;
 use crate::request::fetch_memo::{Document, Fetched, Fetching};
 use crate::telemetry::request_record::{CallNote, CallingStep};
-use crate::upstream::link::{self, Place};
-use crate::upstream::{Call, Likeness, Presents, Root, TimeoutSpec, Upstream};
+use crate::upstream::link::{self, ResolvedLink};
+use crate::upstream::{Likeness, Presents, ReadyUpstream, TargetRoot, TimeoutSpec, UpstreamCall};
 
 use super::act::Acting;
 use super::growth::Growth;
@@ -65,7 +65,7 @@ pub(super) struct ReadyFollow {
     pub(super) rules: StatusRules,
     pub(super) timeout: Option<TimeoutSpec>,
     pub(super) max_body: usize,
-    pub(super) upstreams: Vec<Arc<Upstream>>,
+    pub(super) upstreams: Vec<Arc<ReadyUpstream>>,
     /// The upstreams that links of others lead to with all that calls to them have.
     pub(super) named: Vec<Arc<str>>,
     /// Whether the links can only be of the document that they are resolved against.
@@ -842,7 +842,7 @@ impl ReadyFollow {
         Err(Error::new(Kind::Unusable, format!("a link has more than {} redirects", self.redirects)))
     }
 
-    pub(super) fn place(&self, link: &Data, base: Option<&Base>, scope: &Scope) -> Result<Option<Place>, Error> {
+    pub(super) fn place(&self, link: &Data, base: Option<&Base>, scope: &Scope) -> Result<Option<ResolvedLink>, Error> {
         if link.is_null() {
             return Ok(None);
         }
@@ -856,7 +856,7 @@ impl ReadyFollow {
         self.locate(jq::as_str(&link).ok_or_else(wrong)?, base, scope).map(Some)
     }
 
-    fn locate(&self, link: &str, base: Option<&Base>, scope: &Scope) -> Result<Place, Error> {
+    fn locate(&self, link: &str, base: Option<&Base>, scope: &Scope) -> Result<ResolvedLink, Error> {
         // Against this, only absolute links are URLs.
         let (from, base) = match base {
             Some(Base::At(upstream, url)) => (&**upstream, &**url),
@@ -868,7 +868,7 @@ impl ReadyFollow {
     /// Fetches a document, or waits with others who asked for it.
     fn fetch(
         &self,
-        place: Place,
+        place: ResolvedLink,
         author: &Author,
         act: Option<&Arc<Act>>,
         scope: &Arc<Scope>,
@@ -907,8 +907,8 @@ impl ReadyFollow {
             let timeouts = self.timeout.as_ref().map(|spec| Arc::new(spec.over(place.upstream.timeouts())));
             let (deadline, received, bound) = (scope.deadline(), scope.version(), self.max_body);
             let note = scope.record().map(|record| CallNote::new(record, &self.noted));
-            let (target, root) = (place.target, Root::Server);
-            let call = Call {
+            let (target, root) = (place.target, TargetRoot::Server);
+            let call = UpstreamCall {
                 method,
                 body: body.map(Body::Bytes),
                 headers,
@@ -921,7 +921,7 @@ impl ReadyFollow {
                 note,
                 affinity,
                 presents,
-                ..Call::get(target)
+                ..UpstreamCall::get(target)
             };
             let name = place.upstream.name().clone();
             let base = Base::At(name, place.url);
@@ -1016,7 +1016,7 @@ pub(super) fn finish(answer: Answer, made: Result<Data, Error>) -> Outcome {
 }
 
 /// Whom a document is for is part of what it is.
-pub(super) fn key(place: &Place, presents: Presents, headers: &HeaderMap) -> Vec<u8> {
+pub(super) fn key(place: &ResolvedLink, presents: Presents, headers: &HeaderMap) -> Vec<u8> {
     let presents: &[u8] = if presents == Presents::Nothing { b"anonymous\n" } else { b"\n" };
     let mut key = [place.upstream.name().as_bytes(), b"\n", place.target.as_bytes(), b"\n", presents].concat();
     for (name, value) in headers {
@@ -1135,7 +1135,7 @@ pub(super) struct Pages {
 pub(super) enum NextPage {
     First(Producer),
     /// With the upstream that has written the link.
-    Page(Place, Author, Names),
+    Page(ResolvedLink, Author, Names),
     Failed(Error),
     None,
 }
@@ -1166,7 +1166,7 @@ impl Pages {
         Some((Producer::here(id, Some(outcome)), self))
     }
 
-    async fn fetch(&mut self, place: Place, author: &Author, names: Names) -> Result<Answer, Error> {
+    async fn fetch(&mut self, place: ResolvedLink, author: &Author, names: Names) -> Result<Answer, Error> {
         let upstream = Some(place.upstream.name().clone());
         let fetched = match self.ready.fetch(place, author, None, &self.scope) {
             Ok((fetching, trust)) => match fetching.await {
@@ -1224,7 +1224,7 @@ impl Pages {
         page: &Data,
         headers: &HeaderMap,
         names: &Names,
-    ) -> Result<Option<(Place, Author)>, Error> {
+    ) -> Result<Option<(ResolvedLink, Author)>, Error> {
         let leads = self.ready.find(page, headers, names, &self.scope).await?;
         let base = self.ready.base(names);
         if let Some(Base::At(_, url)) = &base {

@@ -7,28 +7,28 @@ use std::time::{Duration, Instant};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::{RData, Record};
 
-use super::known::Target;
-use super::system::Source;
+use super::known::SrvRecord;
+use super::system::SystemResolver;
 
 /// How long a name of the file `hosts` is good: until the file changes.
 const LASTING: Duration = Duration::from_secs(3600);
 
 /// The result of a lookup and until when it is valid, or why there is none.
-pub(super) type Answer<T> = Result<(Arc<[T]>, Instant), String>;
+pub(super) type LookupResult<T> = Result<(Arc<[T]>, Instant), String>;
 
-pub(super) async fn addresses(source: &Source, name: &str) -> Answer<IpAddr> {
-    if let Some(found) = source.hosts.find(name) {
+pub(super) async fn addresses(system: &SystemResolver, name: &str) -> LookupResult<IpAddr> {
+    if let Some(found) = system.hosts.find(name) {
         return Ok((alternate(found.into_iter()), Instant::now() + LASTING));
     }
-    let found = source.resolver()?.lookup_ip(name).await.map_err(|error| source.tell(&error))?;
+    let found = system.resolver()?.lookup_ip(name).await.map_err(|error| system.tell(&error))?;
     Ok((alternate(found.iter()), found.valid_until()))
 }
 
 /// The servers of a service.
-pub(super) async fn targets(source: &Source, name: &str) -> Answer<Target> {
-    let found = source.resolver()?.srv_lookup(name).await.map_err(|error| source.tell(&error))?;
+pub(super) async fn targets(system: &SystemResolver, name: &str) -> LookupResult<SrvRecord> {
+    let found = system.resolver()?.srv_lookup(name).await.map_err(|error| system.tell(&error))?;
     let target = |record: &Record| match &record.data {
-        RData::SRV(srv) => Some(Target {
+        RData::SRV(srv) => Some(SrvRecord {
             priority: srv.priority,
             host: srv.target.to_ascii().trim_end_matches('.').into(),
             port: srv.port,
@@ -38,14 +38,14 @@ pub(super) async fn targets(source: &Source, name: &str) -> Answer<Target> {
     };
     let targets = found.answers().iter().filter_map(target);
     // A service whose only target is the root is not offered here (RFC 2782).
-    let mut targets: Vec<Target> = targets.filter(|target| !target.host.is_empty()).collect();
+    let mut targets: Vec<SrvRecord> = targets.filter(|target| !target.host.is_empty()).collect();
     // By priority; else sorted so that the order of the answer does not matter.
     targets.sort_unstable();
     targets.dedup_by(|one, other| (&one.host, one.port) == (&other.host, other.port));
     Ok((targets.into(), found.valid_until()))
 }
 
-impl Source {
+impl SystemResolver {
     fn resolver(&self) -> Result<&TokioResolver, String> {
         self.resolver.as_ref().map_err(Clone::clone)
     }

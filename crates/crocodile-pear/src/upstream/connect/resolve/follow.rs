@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use super::ask::{Answer, addresses, targets};
-use super::known::{Known, News, Target};
-use super::system::{LOOK, Source, Stamp};
+use super::ask::{LookupResult, addresses, targets};
+use super::known::{KnownRecords, News, SrvRecord};
+use super::system::{LOOK, ResolverStamp, SystemResolver};
 
 /// Names that may wait for the thread, which accepts each at once.
 const QUEUE: usize = 1024;
@@ -23,20 +23,20 @@ const AGAIN: Duration = Duration::from_secs(2);
 const TARGET: &str = "crocodile_pear::upstream";
 
 /// A name to follow.
-pub(crate) enum Order {
+pub(crate) enum FollowedName {
     Addresses(Following<IpAddr>),
-    Service(Following<Target>),
+    Service(Following<SrvRecord>),
 }
 
 /// Where the answers of a name go.
 pub(crate) struct Following<T> {
     pub(super) name: Box<str>,
-    pub(super) known: watch::Sender<Known<T>>,
+    pub(super) known: watch::Sender<KnownRecords<T>>,
     pub(super) news: Arc<News>,
 }
 
 /// Starts the thread, which asks these name servers, or those of the system.
-pub(super) fn start(servers: Vec<SocketAddr>) -> mpsc::Sender<Order> {
+pub(super) fn start(servers: Vec<SocketAddr>) -> mpsc::Sender<FollowedName> {
     let (names, orders) = mpsc::channel(QUEUE);
     let started = thread::Builder::new().name("resolver".into()).spawn(move || run(&servers, orders));
     if let Err(error) = started {
@@ -45,34 +45,34 @@ pub(super) fn start(servers: Vec<SocketAddr>) -> mpsc::Sender<Order> {
     names
 }
 
-fn run(servers: &[SocketAddr], mut orders: mpsc::Receiver<Order>) {
+fn run(servers: &[SocketAddr], mut orders: mpsc::Receiver<FollowedName>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "cannot start the DNS resolver; no name can be resolved"),
     };
     runtime.block_on(async {
         // Before the files are read: a change in between is seen.
-        let (mut seen, mut read) = (Stamp::now(), Stamp::now());
-        let source = watch::Sender::new(Arc::new(Source::read(servers)));
+        let (mut seen, mut read) = (ResolverStamp::now(), ResolverStamp::now());
+        let system = watch::Sender::new(Arc::new(SystemResolver::read(servers)));
         let mut look = tokio::time::interval(LOOK);
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(Order::Addresses(order)) => {
-                        tokio::spawn(follow(order, source.subscribe(), async |source, name| addresses(source, name).await));
+                    Some(FollowedName::Addresses(order)) => {
+                        tokio::spawn(follow(order, system.subscribe(), async |system, name| addresses(system, name).await));
                     }
-                    Some(Order::Service(order)) => {
-                        tokio::spawn(follow(order, source.subscribe(), async |source, name| targets(source, name).await));
+                    Some(FollowedName::Service(order)) => {
+                        tokio::spawn(follow(order, system.subscribe(), async |system, name| targets(system, name).await));
                     }
                     None => return,
                 },
                 _ = look.tick() => {
-                    let now = Stamp::now();
+                    let now = ResolverStamp::now();
                     let settled = std::mem::replace(&mut seen, now) == now;
                     if settled && now != read {
                         read = now;
                         tracing::info!(target: TARGET, "`/etc/resolv.conf` or `/etc/hosts` has changed and was read again");
-                        source.send_replace(Arc::new(Source::read(servers)));
+                        system.send_replace(Arc::new(SystemResolver::read(servers)));
                     }
                 }
             }
@@ -83,16 +83,16 @@ fn run(servers: &[SocketAddr], mut orders: mpsc::Receiver<Order>) {
 /// Looks a name up again and again.
 async fn follow<T: Clone + std::fmt::Debug + PartialEq>(
     order: Following<T>,
-    mut source: watch::Receiver<Arc<Source>>,
-    look: impl AsyncFn(&Source, &str) -> Answer<T>,
+    mut system: watch::Receiver<Arc<SystemResolver>>,
+    look: impl AsyncFn(&SystemResolver, &str) -> LookupResult<T>,
 ) {
     let mut failing = false;
     loop {
-        let asked = source.borrow_and_update().clone();
+        let asked = system.borrow_and_update().clone();
         let found = tokio::select! {
             found = look(&asked, &order.name) => found,
             // The servers that were asked are those of before.
-            Ok(()) = source.changed() => continue,
+            Ok(()) = system.changed() => continue,
         };
         let next = match found {
             Ok((found, until)) => {
@@ -107,7 +107,7 @@ async fn follow<T: Clone + std::fmt::Debug + PartialEq>(
             Err(error) => {
                 // One warning per outage.
                 if !std::mem::replace(&mut failing, true) {
-                    let known = matches!(*order.known.borrow(), Known::These(_));
+                    let known = matches!(*order.known.borrow(), KnownRecords::These(_));
                     let then = if known { "using the last known addresses" } else { "no address is known" };
                     tracing::warn!(target: TARGET, name = %order.name, error, "DNS lookup failed; {then}");
                 }
@@ -117,7 +117,7 @@ async fn follow<T: Clone + std::fmt::Debug + PartialEq>(
         };
         tokio::select! {
             () = tokio::time::sleep(next) => {}
-            Ok(()) = source.changed() => {}
+            Ok(()) = system.changed() => {}
             () = order.known.closed() => return,
         }
     }
@@ -125,12 +125,12 @@ async fn follow<T: Clone + std::fmt::Debug + PartialEq>(
 
 impl<T: Clone + std::fmt::Debug + PartialEq> Following<T> {
     fn found(&self, these: Arc<[T]>) {
-        let found = Known::These(these.clone());
+        let found = KnownRecords::These(these.clone());
         let before = self.known.borrow().clone();
         if before == found {
             return;
         }
-        let changed = matches!(before, Known::These(_));
+        let changed = matches!(before, KnownRecords::These(_));
         self.known.send_modify(|known| {
             *known = found;
             // Under the same lock as the answer, so that a reader that sees the answer also sees the count.
@@ -147,9 +147,9 @@ impl<T: Clone + std::fmt::Debug + PartialEq> Following<T> {
     fn failed(&self, error: &str) {
         self.news.fail();
         self.known.send_if_modified(|known| {
-            let none = !matches!(known, Known::These(_));
+            let none = !matches!(known, KnownRecords::These(_));
             if none {
-                *known = Known::Nothing(error.into());
+                *known = KnownRecords::Nothing(error.into());
             }
             none
         });

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// A server of a service (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Target {
+pub(crate) struct SrvRecord {
     pub(crate) priority: u16,
     pub(crate) host: Box<str>,
     pub(crate) port: u16,
@@ -47,7 +47,7 @@ impl News {
 
 /// The known records of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Known<T> {
+pub(super) enum KnownRecords<T> {
     NotYet,
     /// No lookup has succeeded so far: why the last one failed.
     Nothing(Arc<str>),
@@ -56,7 +56,7 @@ pub(super) enum Known<T> {
 
 /// A name that is followed.
 pub(crate) struct Followed<T> {
-    pub(super) known: watch::Receiver<Known<T>>,
+    pub(super) known: watch::Receiver<KnownRecords<T>>,
     pub(super) news: Arc<News>,
 }
 
@@ -73,29 +73,29 @@ impl<T> Lookup<T> {
     /// The records that are known now.
     pub(crate) fn now(&self) -> Option<Arc<[T]>> {
         match &*self.0.known.borrow() {
-            Known::These(known) => Some(known.clone()),
-            Known::NotYet | Known::Nothing(_) => None,
+            KnownRecords::These(known) => Some(known.clone()),
+            KnownRecords::NotYet | KnownRecords::Nothing(_) => None,
         }
     }
 
     /// Why nothing is known, if nothing is.
     pub(crate) fn why_unknown(&self) -> Option<Arc<str>> {
         match &*self.0.known.borrow() {
-            Known::These(known) if known.is_empty() => Some("it has no address".into()),
-            Known::These(_) => None,
-            Known::Nothing(reason) => Some(reason.clone()),
-            Known::NotYet => Some("DNS has not answered yet".into()),
+            KnownRecords::These(known) if known.is_empty() => Some("it has no address".into()),
+            KnownRecords::These(_) => None,
+            KnownRecords::Nothing(reason) => Some(reason.clone()),
+            KnownRecords::NotYet => Some("DNS has not answered yet".into()),
         }
     }
 
     /// The records that are known after the first lookup, or why there are none.
     pub(crate) async fn known(&self) -> Result<Arc<[T]>, Arc<str>> {
         // An error means that the thread has ended.
-        let _ = self.0.known.clone().wait_for(|known| !matches!(known, Known::NotYet)).await;
+        let _ = self.0.known.clone().wait_for(|known| !matches!(known, KnownRecords::NotYet)).await;
         match &*self.0.known.borrow() {
-            Known::These(known) => Ok(known.clone()),
-            Known::Nothing(reason) => Err(reason.clone()),
-            Known::NotYet => Err("the DNS resolver could not be started".into()),
+            KnownRecords::These(known) => Ok(known.clone()),
+            KnownRecords::Nothing(reason) => Err(reason.clone()),
+            KnownRecords::NotYet => Err("the DNS resolver could not be started".into()),
         }
     }
 
@@ -113,7 +113,7 @@ impl<T> Lookup<T> {
 }
 
 /// The changes of a name's records.
-pub(crate) struct Changes<T>(watch::Receiver<Known<T>>);
+pub(crate) struct Changes<T>(watch::Receiver<KnownRecords<T>>);
 
 impl<T> Changes<T> {
     /// Waits for the next change.

@@ -26,7 +26,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Whom names are asked of.
-pub(super) struct Source {
+pub(super) struct SystemResolver {
     pub(super) hosts: Hosts,
     /// Why there is none, if there is none.
     pub(super) resolver: Result<TokioResolver, String>,
@@ -34,7 +34,7 @@ pub(super) struct Source {
     pub(super) guessed: bool,
 }
 
-impl Source {
+impl SystemResolver {
     /// The files as they are now. Without name servers, those of the system are asked.
     pub(super) fn read(servers: &[SocketAddr]) -> Self {
         let hosts = fs::read(HOSTS).map(|bytes| Hosts::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Source {
                 (config, options, false)
             }
         };
-        Source { hosts, resolver: build(config, options), guessed }
+        SystemResolver { hosts, resolver: build(config, options), guessed }
     }
 }
 
@@ -86,14 +86,14 @@ fn name_server(server: &SocketAddr) -> NameServerConfig {
 
 /// The marks of the files, which differ when one of them has been written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp([Option<FileStamp>; 2]);
+pub(super) struct ResolverStamp([Option<FileStamp>; 2]);
 
 /// The device, the number, the size and the time of a file.
 type FileStamp = (u64, u64, u64, i64, i64);
 
-impl Stamp {
+impl ResolverStamp {
     pub(super) fn now() -> Self {
-        Stamp([HOSTS, CONFIG].map(|file| Self::of(Path::new(file))))
+        ResolverStamp([HOSTS, CONFIG].map(|file| Self::of(Path::new(file))))
     }
 
     fn of(file: &Path) -> Option<FileStamp> {

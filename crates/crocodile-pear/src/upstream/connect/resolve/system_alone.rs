@@ -10,14 +10,14 @@ pub(super) const PORT: u16 = 53;
 pub(super) const LOOK: Duration = Duration::from_secs(3600);
 
 /// Whom names are asked of.
-pub(super) struct Source {
+pub(super) struct SystemResolver {
     own: bool,
 }
 
-impl Source {
+impl SystemResolver {
     /// The system; other name servers cannot be asked.
     pub(super) fn read(servers: &[SocketAddr]) -> Self {
-        Source { own: !servers.is_empty() }
+        SystemResolver { own: !servers.is_empty() }
     }
 
     /// # Errors
@@ -35,10 +35,10 @@ impl Source {
 
 /// A stamp that never differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp;
+pub(super) struct ResolverStamp;
 
-impl Stamp {
+impl ResolverStamp {
     pub(super) fn now() -> Self {
-        Stamp
+        ResolverStamp
     }
 }

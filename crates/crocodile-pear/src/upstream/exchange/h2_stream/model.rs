@@ -16,10 +16,10 @@ use http::Response;
 use http_body::Frame;
 use tokio::sync::Notify;
 
-use super::{Stream, StreamSlot};
+use super::{H2Stream, StreamSlot};
 use crate::error::Error;
-use crate::upstream::connect::h2_connection::{Session, Span, Terms, shake};
-use crate::upstream::exchange::request::Request;
+use crate::upstream::connect::h2_connection::{Session, SessionSpan, StreamLimits, shake};
+use crate::upstream::exchange::request::OutboundRequest;
 
 /// A body in pieces of any size, each of which may have to be waited for.
 struct Pieces {
@@ -73,9 +73,9 @@ async fn answer((request, mut respond): Called) -> Option<()> {
 
 /// Makes a call, sent and read at once, as a call is; returns how many bytes came.
 async fn call(slot: StreamSlot, size: usize, body: Pieces) -> usize {
-    let mut request = Request::of_body(Box::pin(body));
+    let mut request = OutboundRequest::of_body(Box::pin(body));
     let head = http::Request::post(format!("http://h/{size}")).body(()).unwrap();
-    let Ok(mut stream) = Stream::new(slot, head, &mut request) else { panic!("the stream was refused") };
+    let Ok(mut stream) = H2Stream::new(slot, head, &mut request) else { panic!("the stream was refused") };
     let head = poll_fn(|cx| {
         stream.poll_send(&mut request, cx).unwrap();
         stream.poll_head(&mut request, cx)
@@ -104,8 +104,8 @@ async fn play(seed: u64) {
     builder.initial_window_size(window).initial_connection_window_size(window.max(65_535));
     // Their connection is served until it ends.
     let served = tokio::spawn(async move { converse(server, builder, answer).await });
-    let span = Span { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(7200) };
-    let terms = Terms { freed: Arc::new(Notify::new()), most: None };
+    let span = SessionSpan { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(7200) };
+    let terms = StreamLimits { freed: Arc::new(Notify::new()), most: None };
     let (session, mut driver): (Arc<Session>, _) = shake(client, 16 << 10, span, terms).await.unwrap();
     let driven = tokio::spawn(async move { driver.until_end().await });
     let calls: Vec<_> = (0..1 + dice.below(6))
