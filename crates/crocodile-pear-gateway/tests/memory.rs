@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use crocodile_pear::unstable::cache::rules::policy::Terms;
+use crocodile_pear::unstable::cache::rules::policy::ReuseTerms;
 use crocodile_pear::unstable::cache::{Entry, Key, SharedBody, Store, Tags};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
@@ -51,7 +51,7 @@ fn entry(size: usize, number: u64) -> Arc<Entry> {
         headers: crocodile_pear::unstable::cache::store::entry::compact(&headers),
         selector: Box::default(),
         tags: Tags::new([format!("item:{number}"), "items".to_owned()]),
-        terms: Terms::default(),
+        terms: ReuseTerms::default(),
         body,
         copies: Default::default(),
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crocodile_pear::unstable::cache::Dependence;
-use crocodile_pear::unstable::cache::downstream::{Made, describe};
+use crocodile_pear::unstable::cache::downstream::{Assembly, describe};
 use crocodile_pear::unstable::http::date::Moment;
 use crocodile_pear::unstable::message::body::Body;
 use crocodile_pear::unstable::message::side_channel::Passage;
@@ -100,7 +100,7 @@ impl Endpoint {
         if let Some(dependence) = &self.dependence
             && (own || !response.status().is_client_error() && !response.status().is_server_error())
         {
-            describe(response.status(), response.headers_mut(), Made::Alone, dependence, Moment::now());
+            describe(response.status(), response.headers_mut(), Assembly::Alone, dependence, Moment::now());
         }
         if self.stream == StreamSpec::On {
             response.extensions_mut().insert(NoMinimumRate);

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crocodile_pear::unstable::cache::rules::methods;
 use crocodile_pear::unstable::cache::store::tags;
 use crocodile_pear::unstable::cache::{
-    Audience, Cache, CacheOwner, CacheSpec, Dependence, Distinction, Entry, Fetch, FetchedAnswer, Front, Identity,
-    Initiator, Key, KeyUrl, Parts, Question, Reply, Rules, Service, SharedBody, Shelf, Store, Tags,
+    AnswerParts, Audience, Cache, CacheOwner, CacheRules, CacheService, CacheSpec, Dependence, Distinction, Entry,
+    Fetch, FetchedAnswer, Front, Identity, Initiator, Key, KeyUrl, Question, Reply, SharedBody, Shelf, Store, Tags,
 };
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node};
@@ -87,7 +87,7 @@ impl Spec for Caching {
 /// The compiled settings, ready for each endpoint that they apply to.
 pub struct Caches {
     store: Arc<Store>,
-    rules: Rules,
+    rules: CacheRules,
     front: Front,
     tags: Option<Arc<Filter>>,
     outline: String,
@@ -113,7 +113,7 @@ impl Caches {
             at.warned.push((self.place, message.to_owned(), remedy.to_owned()));
         }
         let here = CacheOwner::Endpoint(route.to_string());
-        let rules = Rules { dependence: self.depend(at), ..self.rules.clone() };
+        let rules = CacheRules { dependence: self.depend(at), ..self.rules.clone() };
         Some(EndpointCache {
             cache: Cache::new("crocodile-pear", &here, self.store.clone(), rules),
             plan: plan.clone(),
@@ -128,7 +128,8 @@ impl Caches {
     fn refuse_method(&self, route: &str) -> Option<(String, String)> {
         let method = route.split_once(' ').and_then(|(method, _)| method.parse::<Method>().ok())?;
         let usual = matches!(method, Method::GET | Method::HEAD);
-        if *self.at != *route || usual || self.rules.methods.serve(&method, &HeaderMap::new()) == Service::WithBody {
+        if *self.at != *route || usual || self.rules.methods.serve(&method, &HeaderMap::new()) == CacheService::WithBody
+        {
             return None;
         }
         let message = format!("answers to {method} are not cached, so this cache stores nothing");
@@ -208,11 +209,11 @@ impl EndpointCache {
         }
         match self.caches.rules.methods.serve(scope.call_method(), scope.headers()) {
             // Others make invalid what is kept.
-            service if (service == Service::WithBody || scope.call_method().is_safe()) && hides_fields(scope) => {
+            service if (service == CacheService::WithBody || scope.call_method().is_safe()) && hides_fields(scope) => {
                 Verdict::Pass
             }
-            Service::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, None),
-            Service::WithBody => Verdict::Wait(Box::pin(self.with_body(scope))),
+            CacheService::Usual if !(scope.call_method().is_safe() && has_body(scope)) => self.serve(scope, None),
+            CacheService::WithBody => Verdict::Wait(Box::pin(self.with_body(scope))),
             _ => Verdict::Pass,
         }
     }
@@ -391,7 +392,7 @@ impl Fetch for Pipeline {
             // Only GET and HEAD are revalidated.
             methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
-        let (mut scope, parts) = (self.scope.fork(headers), Parts::kept(self.plan.joins()));
+        let (mut scope, parts) = (self.scope.fork(headers), AnswerParts::kept(self.plan.joins()));
         if standing == Initiator::Client {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));

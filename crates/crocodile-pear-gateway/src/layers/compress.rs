@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::unstable::cache::{Shelf, Source};
+use crocodile_pear::unstable::cache::{Shelf, ShelfOwner};
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec;
 use crocodile_pear::unstable::config::spec::{Decode, Field, Located, Size};
@@ -90,7 +90,7 @@ impl Spec for Compress {
 
     fn around(ready: &Arc<Compressor>, at: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         let proxy = at.plan.is_some_and(|plan| plan.is_proxy());
-        let source = if proxy { Source::Call } else { Source::Endpoint };
+        let source = if proxy { ShelfOwner::Call } else { ShelfOwner::Endpoint };
         Some(Arc::new(Compressing { compressor: ready.clone(), source }))
     }
 }
@@ -99,7 +99,7 @@ impl Spec for Compress {
 struct Compressing {
     compressor: Arc<Compressor>,
     /// The owner of compressed copies in the caches.
-    source: Source,
+    source: ShelfOwner,
 }
 
 impl Layer for Compressing {

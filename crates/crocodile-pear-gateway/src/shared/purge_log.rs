@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crocodile_pear::unstable::cache::{Key, Purge, PurgeMode, Stamp};
+use crocodile_pear::unstable::cache::{Key, Purge, PurgeMode, PurgeStamp};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::Notify;
 
@@ -25,7 +25,7 @@ pub struct PurgeLog {
 #[derive(Default)]
 struct PurgeLogState {
     /// The latest that the store has said.
-    known: Stamp,
+    known: PurgeStamp,
     heard: Heard,
 }
 
@@ -33,7 +33,7 @@ struct PurgeLogState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// The last purge.
-    pub stamp: Stamp,
+    pub stamp: PurgeStamp,
     pub place: String,
 }
 
@@ -73,12 +73,12 @@ impl PurgeLog {
     }
 
     /// The latest that the store has said.
-    pub fn known(&self) -> Stamp {
+    pub fn known(&self) -> PurgeStamp {
         self.state().known
     }
 
     /// The store has said this. Says whether it is in the life that was known: if not, purges may have been lost with the old one.
-    pub fn learn(&self, said: Stamp) -> bool {
+    pub fn learn(&self, said: PurgeStamp) -> bool {
         let known = &mut self.state().known;
         let same = known.life == said.life || known.life == 0;
         if known.life != said.life || known.number < said.number {

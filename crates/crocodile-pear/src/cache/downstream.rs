@@ -12,23 +12,23 @@ use http::header::{
 
 use super::dependence::Dependence;
 use super::rules::control::{self, AnswerControl, CDN_CACHE_CONTROL};
-use super::rules::policy::{self, Terms};
+use super::rules::policy::{self, ReuseTerms};
 use super::rules::vary::Vary;
-use super::said::{Said, TAGS};
+use super::said::{CombinedDirectives, TAGS};
 use crate::http::date::Moment;
 use crate::http::http1::{Fields, NameSet};
 
 /// How an answer was made.
 #[derive(Clone, Copy, Debug)]
-pub enum Made<'a> {
+pub enum Assembly<'a> {
     /// By one server: its fields are about the whole. Or it was described already, as an answer of several parts.
     Alone,
     /// All parts have arrived.
-    Whole(&'a Said),
+    Whole(&'a CombinedDirectives),
     /// Some parts are still to come.
-    Streaming(&'a Said),
+    Streaming(&'a CombinedDirectives),
     /// All parts have arrived, and the answer is stored on these terms.
-    Kept(&'a Said, &'a Terms),
+    Kept(&'a CombinedDirectives, &'a ReuseTerms),
 }
 
 /// The fields of one part that are not those of the whole.
@@ -50,21 +50,27 @@ const TARGETED: [HeaderName; 4] = [
 const SHARING: [&str; 4] = ["private", "public", "s-maxage", "proxy-revalidate"];
 
 /// Gives an answer the fields that say how it may be kept.
-pub fn describe(status: StatusCode, headers: &mut HeaderMap, made: Made<'_>, dependence: &Dependence, now: Moment) {
+pub fn describe(
+    status: StatusCode,
+    headers: &mut HeaderMap,
+    assembly: Assembly<'_>,
+    dependence: &Dependence,
+    now: Moment,
+) {
     // A failure is not what the configuration has called public.
     let public = dependence.public.filter(|_| status.is_success());
-    match made {
-        Made::Alone => {
+    match assembly {
+        Assembly::Alone => {
             if let (Some(fresh), true) = (public, policy::says_nothing(headers)) {
                 set(headers, CACHE_CONTROL, &format!("public, max-age={}", fresh.as_secs()), dependence);
             }
         }
-        Made::Whole(said) | Made::Streaming(said) | Made::Kept(said, _) if said.parts > 0 => {
-            compose(headers, said, made, (dependence, public), now);
+        Assembly::Whole(said) | Assembly::Streaming(said) | Assembly::Kept(said, _) if said.parts > 0 => {
+            compose(headers, said, assembly, (dependence, public), now);
         }
         _ => {}
     }
-    let cookie = !matches!(made, Made::Alone) && headers.contains_key(SET_COOKIE);
+    let cookie = !matches!(assembly, Assembly::Alone) && headers.contains_key(SET_COOKIE);
     // The upstream may call public what the gateway gives to those with a key alone: a cache in front asks for none.
     if dependence.is_personal() || cookie {
         restrict(headers, dependence);
@@ -94,8 +100,8 @@ pub(super) fn strip_all(headers: &mut Fields) {
 /// Replaces the fields of one part by those of the whole.
 fn compose(
     headers: &mut HeaderMap,
-    said: &Said,
-    made: Made<'_>,
+    said: &CombinedDirectives,
+    assembly: Assembly<'_>,
     (dependence, public): (&Dependence, Option<Duration>),
     now: Moment,
 ) {
@@ -103,11 +109,11 @@ fn compose(
     // Without a list of the fields, nothing could name those that this request does not have.
     let unlisted = said.sends_all && !dependence.everything && !said.unknown;
     let private = said.private || unnamed || unlisted || dependence.is_personal();
-    let (whole, terms) = match made {
-        Made::Alone => return,
-        Made::Whole(_) => (true, None),
-        Made::Streaming(_) => (false, None),
-        Made::Kept(_, terms) => (true, Some(terms)),
+    let (whole, terms) = match assembly {
+        Assembly::Alone => return,
+        Assembly::Whole(_) => (true, None),
+        Assembly::Streaming(_) => (false, None),
+        Assembly::Kept(_, terms) => (true, Some(terms)),
     };
     // A single part may have said more than can be added up.
     if said.parts == 1 && whole && terms.is_none() && OF_PARTS.is_in(headers) {
@@ -151,9 +157,9 @@ fn set(headers: &mut HeaderMap, name: HeaderName, text: &str, dependence: &Depen
 
 /// The `Cache-Control` of an answer whose parts have all arrived: that of the strictest part.
 fn whole_control(
-    said: &Said,
+    said: &CombinedDirectives,
     private: bool,
-    terms: Option<&Terms>,
+    terms: Option<&ReuseTerms>,
     public: Option<Duration>,
     now: Moment,
 ) -> Option<String> {
@@ -199,7 +205,7 @@ fn whole_control(
 }
 
 /// The `Cache-Control` of a head that leaves before all parts are known: the next part may be for one client.
-fn streaming_control(said: &Said, private: bool, public: Option<Duration>) -> String {
+fn streaming_control(said: &CombinedDirectives, private: bool, public: Option<Duration>) -> String {
     match public {
         Some(fresh) if !private && !said.no_store => format!("public, max-age={}", fresh.as_secs()),
         _ if said.no_store => "no-store, private".to_owned(),
@@ -266,8 +272,8 @@ mod tests {
         headers.into()
     }
 
-    fn said(parts: &[&str]) -> Said {
-        let mut said = Said::default();
+    fn said(parts: &[&str]) -> CombinedDirectives {
+        let mut said = CombinedDirectives::default();
         parts.iter().for_each(|part| said.add(&fields(part), &AskedWith::default(), NOW));
         said
     }
@@ -282,7 +288,7 @@ mod tests {
 
     fn whole(parts: &[&str], dependence: &Dependence) -> String {
         let mut headers = fields(parts[0]).into_map();
-        describe(StatusCode::OK, &mut headers, Made::Whole(&said(parts)), dependence, NOW);
+        describe(StatusCode::OK, &mut headers, Assembly::Whole(&said(parts)), dependence, NOW);
         told(&headers)
     }
 
@@ -357,7 +363,7 @@ mod tests {
             let mut said = said(&["cache-control: public, max-age=60"]);
             said.add(&fields(&format!("cache-control: public, max-age=60\n{vary}")), &asked, NOW);
             let mut headers = HeaderMap::new();
-            describe(StatusCode::OK, &mut headers, Made::Whole(&said), dependence, NOW);
+            describe(StatusCode::OK, &mut headers, Assembly::Whole(&said), dependence, NOW);
             headers[CACHE_CONTROL].to_str().expect("text").to_owned()
         };
         let personal = AskedWith { personal: true, ..AskedWith::default() };
@@ -378,7 +384,7 @@ mod tests {
     fn a_head_that_leaves_early_promises_nothing_unless_it_is_written() {
         let early = |parts: &[&str], dependence: &Dependence, status: StatusCode| {
             let mut headers = HeaderMap::new();
-            describe(status, &mut headers, Made::Streaming(&said(parts)), dependence, NOW);
+            describe(status, &mut headers, Assembly::Streaming(&said(parts)), dependence, NOW);
             headers[CACHE_CONTROL].to_str().expect("text").to_owned()
         };
         let (ok, mut public) = (StatusCode::OK, Dependence::default());
@@ -400,7 +406,13 @@ mod tests {
         written.personalise();
         let own = "cache-control: max-age=9\nlink: </x>; rel=next";
         let mut headers = fields(own).into_map();
-        describe(StatusCode::OK, &mut headers, Made::Whole(&said(&["x: y", "cache-control: no-store"])), &written, NOW);
+        describe(
+            StatusCode::OK,
+            &mut headers,
+            Assembly::Whole(&said(&["x: y", "cache-control: no-store"])),
+            &written,
+            NOW,
+        );
         assert_eq!(told(&headers), own);
     }
 
@@ -422,7 +434,7 @@ mod tests {
             if !own.is_empty() {
                 headers.insert(CACHE_CONTROL, HeaderValue::from_static(own));
             }
-            describe(StatusCode::OK, &mut headers, Made::Alone, &checked, NOW);
+            describe(StatusCode::OK, &mut headers, Assembly::Alone, &checked, NOW);
             assert_eq!(headers[CACHE_CONTROL], wanted, "{own}");
         }
     }

@@ -7,7 +7,7 @@ use http::header::{
 };
 
 use super::dependence::Dependence;
-use super::rules::control::{AnswerControl, CDN_CACHE_CONTROL, Times};
+use super::rules::control::{AnswerControl, AnswerDates, CDN_CACHE_CONTROL};
 use super::rules::policy;
 use super::rules::vary::{NAMES, Vary, add_names};
 use crate::http::date::Moment;
@@ -48,7 +48,7 @@ pub struct AskedWith {
 
 /// The directives of all parts together.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct CombinedDirectives {
     pub parts: usize,
     /// Whether a part must not be stored.
     pub no_store: bool,
@@ -83,7 +83,7 @@ pub struct Said {
     pub tags: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Said {
+impl CombinedDirectives {
     /// Whether an answer says something about keeping it.
     pub fn tells(headers: &Fields) -> bool {
         headers.has_any(&TELLING)
@@ -102,7 +102,7 @@ impl Said {
             self.personalise(asked, &[]);
             return self.add_silent();
         }
-        let (control, times) = (AnswerControl::all(headers), Times::of(headers));
+        let (control, times) = (AnswerControl::all(headers), AnswerDates::of(headers));
         self.no_store |= control.no_store;
         self.private |= control.private.is_whole();
         self.no_cache |= control.no_cache.is_whole();
@@ -213,7 +213,7 @@ impl Said {
 
 /// Until when a part is fresh, for every cache and for shared ones; if it does not say it, until when caches may guess that
 /// it is.
-fn lifetime(control: &AnswerControl, times: &Times, came: Moment) -> Result<(Moment, Moment), Moment> {
+fn lifetime(control: &AnswerControl, times: &AnswerDates, came: Moment) -> Result<(Moment, Moment), Moment> {
     let date = times.date.unwrap_or(came);
     let born = came.before(came.since(date).max(times.age));
     let general = control.max_age.or_else(|| times.expires.map(|expires| expires.since(date)));

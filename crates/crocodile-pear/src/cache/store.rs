@@ -20,12 +20,12 @@ pub mod tags;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use self::shard::{Held, Shard};
-use super::rules::key::{Key, Name};
+use self::shard::{HeldEntry, Shard};
+use super::rules::key::{Key, PurgeName};
 use counters::Traffics;
 use encoded_copies::Copy;
 use entry::Entry;
-use purge::{Mark, Purge, PurgeMode, Purges, Stamp, Subject, Verdict};
+use purge::{Purge, PurgeMark, PurgeMode, PurgeStamp, PurgeVerdict, Purges, Subject};
 use shared_tier::Tier;
 
 /// The entries of all caches of a process.
@@ -53,7 +53,7 @@ pub struct Store {
 }
 
 /// Bytes of the bound that are taken for what is still being made. What is not used is given back.
-pub(super) struct Room {
+pub(super) struct Reservation {
     store: Arc<Store>,
     bytes: usize,
 }
@@ -83,7 +83,7 @@ pub struct FoundEntry {
 
 /// The size of a store, and its events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct CacheCounters {
     /// Entries now.
     pub entries: u64,
     /// Bytes now, with heads, keys and index.
@@ -172,8 +172,8 @@ impl Store {
         if held.checked != number {
             let (verdict, number) = self.purges.judge(&held.subject());
             held.checked = number;
-            held.stale |= verdict == Verdict::Stale;
-            if verdict == Verdict::Gone {
+            held.stale |= verdict == PurgeVerdict::Stale;
+            if verdict == PurgeVerdict::Gone {
                 let gone = self.take(part, &mut shard, at);
                 // A large body is freed without the lock.
                 drop(shard);
@@ -188,10 +188,10 @@ impl Store {
     }
 
     /// When a fetch begins: what is purged from here on is not kept.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> PurgeMark {
         // The stamp first: what is purged in between is newer than both.
         let stamp = self.tier().map(|tier| tier.stamp()).unwrap_or_default();
-        Mark { number: self.purges.number(), stamp }
+        PurgeMark { number: self.purges.number(), stamp }
     }
 
     /// How many purges there were.
@@ -205,14 +205,14 @@ impl Store {
         if self.purges() == begun {
             return false;
         }
-        let mark = Mark { number: begun, stamp: Stamp::default() };
-        !entry.body.is_complete() || self.purges.concerns(&Held::new(mark, key.clone(), entry.clone()).subject())
+        let mark = PurgeMark { number: begun, stamp: PurgeStamp::default() };
+        !entry.body.is_complete() || self.purges.concerns(&HeldEntry::new(mark, key.clone(), entry.clone()).subject())
     }
 
     /// Keeps an entry whose body is here, in the place of one with the same selector. Says whether it is kept: not if it is too
     /// large, or if it was purged since the mark.
-    pub fn insert(&self, mark: Mark, key: &Key, entry: Arc<Entry>) -> bool {
-        let kept = entry.body.is_complete() && self.keep(Held::new(mark, key.clone(), entry.clone()));
+    pub fn insert(&self, mark: PurgeMark, key: &Key, entry: Arc<Entry>) -> bool {
+        let kept = entry.body.is_complete() && self.keep(HeldEntry::new(mark, key.clone(), entry.clone()));
         if let Some(tier) = self.tier().filter(|_| kept) {
             tier.keep(mark.stamp, key, &entry);
         }
@@ -221,7 +221,7 @@ impl Store {
         kept
     }
 
-    fn keep(&self, mut held: Box<Held>) -> bool {
+    fn keep(&self, mut held: Box<HeldEntry>) -> bool {
         let part = self.part(&held.key);
         loop {
             // Before room is made for it: most that are refused are refused here.
@@ -241,7 +241,7 @@ impl Store {
     }
 
     /// Puts it into its shard, for which there is room. Gives it back if it was purged meanwhile, or the room does not do.
-    fn put(&self, part: &StoreShard, mut held: Box<Held>, step: usize) -> Result<(), Box<Held>> {
+    fn put(&self, part: &StoreShard, mut held: Box<HeldEntry>, step: usize) -> Result<(), Box<HeldEntry>> {
         let cost = held.cost;
         let mut shard = part.lock();
         // In the lock, so that a sweep sees either the entry or its purge.
@@ -272,8 +272,8 @@ impl Store {
         let number = self.purges.number();
         let shared = tier.find(key).await.into_iter().filter(|shared| matches(&shared.entry));
         let newest = shared.max_by_key(|shared| shared.stamp)?;
-        let (entry, mark) = (Arc::new(newest.entry), Mark { number, stamp: newest.stamp });
-        let held = Held::new(mark, key.clone(), entry.clone());
+        let (entry, mark) = (Arc::new(newest.entry), PurgeMark { number, stamp: newest.stamp });
+        let held = HeldEntry::new(mark, key.clone(), entry.clone());
         // Purged meanwhile: it is not even given.
         let (stale, _) = self.purges.admit(&held.subject())?;
         if !newest.stale {
@@ -313,7 +313,14 @@ impl Store {
     }
 
     /// Keeps a coded copy of the body beside the entry, if the entry is still kept and there is room. `room` has some for it.
-    pub(super) fn keep_copy(&self, key: &Key, entry: &Arc<Entry>, coding: &'static str, copy: Copy, mut room: Room) {
+    pub(super) fn keep_copy(
+        &self,
+        key: &Key,
+        entry: &Arc<Entry>,
+        coding: &'static str,
+        copy: Copy,
+        mut room: Reservation,
+    ) {
         let cost = copy.cost();
         if !room.fit(cost) {
             return;
@@ -387,7 +394,7 @@ impl Store {
         let mut count = 0;
         self.visit(shard, 0, usize::MAX, |held| {
             count += usize::from(purge.names(&held.subject()));
-            Verdict::Good
+            PurgeVerdict::Good
         });
         count
     }
@@ -418,10 +425,10 @@ impl Store {
     }
 
     /// The current counters.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> CacheCounters {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&StoreShard) -> &AtomicU64| self.shards.iter().map(|part| load(of(part))).sum();
-        Counters {
+        CacheCounters {
             entries: self.shards.iter().map(|part| part.lock().len() as u64).sum(),
             bytes: self.used.load(Ordering::Relaxed) as u64,
             bound: self.bound.load(Ordering::Relaxed) as u64,
@@ -480,7 +487,7 @@ impl Store {
     }
 
     /// Takes an entry out; to be dropped without the lock.
-    fn take(&self, part: &StoreShard, shard: &mut Shard, at: u32) -> Option<Box<Held>> {
+    fn take(&self, part: &StoreShard, shard: &mut Shard, at: u32) -> Option<Box<HeldEntry>> {
         let gone = shard.remove(at)?;
         part.oldest.store(shard.oldest(), Ordering::Relaxed);
         self.release(gone.cost);
@@ -523,13 +530,13 @@ impl Store {
         self.visit(index, start, end, |held| {
             let (verdict, number) = self.purges.judge(&held.subject());
             held.checked = number;
-            held.stale |= verdict == Verdict::Stale;
+            held.stale |= verdict == PurgeVerdict::Stale;
             verdict
         });
     }
 
     /// Visits the entries of a shard, some at a time; those that are gone are removed.
-    fn visit(&self, index: usize, start: usize, end: usize, mut judge: impl FnMut(&mut Held) -> Verdict) {
+    fn visit(&self, index: usize, start: usize, end: usize, mut judge: impl FnMut(&mut HeldEntry) -> PurgeVerdict) {
         /// So many are visited before others have the lock: some 20 us.
         const AT_ONCE: usize = 256;
         let part = &self.shards[index];
@@ -544,7 +551,7 @@ impl Store {
             let stop = until.min(at + AT_ONCE);
             for slot in at..stop {
                 let slot = slot as u32;
-                if shard.held_mut(slot).is_some_and(|held| judge(held) == Verdict::Gone) {
+                if shard.held_mut(slot).is_some_and(|held| judge(held) == PurgeVerdict::Gone) {
                     gone.extend(self.take(part, &mut shard, slot));
                 }
             }
@@ -554,10 +561,10 @@ impl Store {
     }
 }
 
-impl Room {
+impl Reservation {
     /// A list without parts.
     pub fn new(store: Arc<Store>) -> Self {
-        Room { store, bytes: 0 }
+        Reservation { store, bytes: 0 }
     }
 
     /// Takes so many bytes more; not, if there are not as many.
@@ -579,7 +586,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.store.release(self.bytes);
     }
@@ -591,11 +598,11 @@ impl StoreShard {
     }
 }
 
-impl Held {
-    fn new(mark: Mark, key: Key, entry: Arc<Entry>) -> Box<Self> {
-        let names: Box<[Name]> = key.names().iter().chain(entry.tags.names()).copied().collect();
-        let cost = size_of::<Held>() + size_of_val(&*names) + key.size() + entry.cost() + shard::ALLOCATIONS;
-        Box::new(Held { key, names, mark: mark.number, checked: 0, stale: false, cost, entry })
+impl HeldEntry {
+    fn new(mark: PurgeMark, key: Key, entry: Arc<Entry>) -> Box<Self> {
+        let names: Box<[PurgeName]> = key.names().iter().chain(entry.tags.names()).copied().collect();
+        let cost = size_of::<HeldEntry>() + size_of_val(&*names) + key.size() + entry.cost() + shard::ALLOCATIONS;
+        Box::new(HeldEntry { key, names, mark: mark.number, checked: 0, stale: false, cost, entry })
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -13,7 +13,7 @@ use http::header::{CACHE_CONTROL, VARY};
 pub use self::change::AnswerChange;
 use self::check::LostParts;
 pub use self::check::{listed, often_has_body};
-use crate::cache::{Dependence, Parts};
+use crate::cache::{AnswerParts, Dependence};
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
 use crate::error::Error;
@@ -308,7 +308,7 @@ impl Plan {
     /// Gives an outcome the fields that say how it may be kept, and maps its links. Links are mapped last, because steps may follow
     /// them.
     // The outcome is changed in place, because an answer is large.
-    fn finish(&self, outcome: &mut Outcome, parts: Option<Arc<Parts>>, scope: &Arc<Scope>) {
+    fn finish(&self, outcome: &mut Outcome, parts: Option<Arc<AnswerParts>>, scope: &Arc<Scope>) {
         match (outcome.as_mut(), parts) {
             (Some(Ok(answer)), Some(parts)) => parts.describe(answer, &self.dependence),
             (Some(Err(error)), Some(parts)) => self.describe_failure(error, &parts),
@@ -322,12 +322,12 @@ impl Plan {
     }
 
     /// The parts of its answer, from now on. Where a cache notes them, the cache describes the answer.
-    fn parts(&self, scope: &Scope) -> Option<Arc<Parts>> {
-        self.composes.then(|| Parts::new(self.joins)).filter(|parts| scope.note_parts(parts))
+    fn parts(&self, scope: &Scope) -> Option<Arc<AnswerParts>> {
+        self.composes.then(|| AnswerParts::new(self.joins)).filter(|parts| scope.note_parts(parts))
     }
 
     /// Gives a failure the fields that say how it may be kept, as an answer of its parts would have them.
-    fn describe_failure(&self, error: &mut Error, parts: &Parts) {
+    fn describe_failure(&self, error: &mut Error, parts: &AnswerParts) {
         let mut refusal = Answer::new(error.status(), Fields::default(), Body::empty());
         parts.describe(&mut refusal, &self.dependence);
         for name in [CACHE_CONTROL, VARY] {

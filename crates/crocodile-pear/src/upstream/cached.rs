@@ -21,8 +21,8 @@ use crate::cache::rules::policy::CredentialUse;
 use crate::cache::rules::{cache_status, methods};
 use crate::cache::store::tags;
 use crate::cache::{
-    Cache, CacheOwner, CacheSpec, Dependence, Distinction, Entry, Fetch, FetchPlan, FetchedAnswer, Front, Identity,
-    Initiator, KeptPart, Key, KeyUrl, Parts, Question, Reply, Service, SharedBody, Shelf, Tags,
+    AnswerParts, Cache, CacheOwner, CacheService, CacheSpec, Dependence, Distinction, Entry, Fetch, FetchPlan,
+    FetchedAnswer, Front, Identity, Initiator, KeptPart, Key, KeyUrl, Question, Reply, SharedBody, Shelf, Tags,
 };
 use crate::config::problem::Problems;
 use crate::config::spec::Located;
@@ -107,7 +107,7 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
 /// For which client a call is made, before its header fields are known. `sent` are the client's fields that
 /// its upstream gets as they came, `None` for all.
 pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
-    let parts = scope.parts::<Parts>();
+    let parts = scope.parts::<AnswerParts>();
     if let Some(parts) = &parts {
         parts.depend(sent, || scope.headers());
     }
@@ -154,10 +154,10 @@ pub(super) fn begin(
 ) -> AuthenticatedCall {
     // A connection that changes its protocol, and a body, are for one client.
     let cached = cached.filter(|_| call.passage.upgrade.is_none());
-    let service = cached.as_ref().map_or(Service::None, |cached| cached.serve(&call));
+    let service = cached.as_ref().map_or(CacheService::None, |cached| cached.serve(&call));
     match (cached, service) {
-        (Some(cached), Service::Usual) => serve(cached, caller, call, keeping, None),
-        (Some(cached), Service::WithBody) => {
+        (Some(cached), CacheService::Usual) => serve(cached, caller, call, keeping, None),
+        (Some(cached), CacheService::WithBody) => {
             AuthenticatedCall::Boxed(Box::pin(with_body(cached, caller, call, keeping)))
         }
         _ => AuthenticatedCall::Boxed(Box::pin(uncached(caller, call, keeping))),
@@ -259,9 +259,9 @@ async fn uncached(caller: Caller, call: Box<UpstreamCall>, keeping: Box<CacheSco
 
 impl Cached {
     /// How a call is served. The body of a method that has none is for one client.
-    fn serve(&self, call: &UpstreamCall) -> Service {
+    fn serve(&self, call: &UpstreamCall) -> CacheService {
         match self.cache.rules().methods.serve(&call.method, &call.headers) {
-            Service::Usual if call.body.is_some() && call.method.is_safe() => Service::None,
+            CacheService::Usual if call.body.is_some() && call.method.is_safe() => CacheService::None,
             service => service,
         }
     }

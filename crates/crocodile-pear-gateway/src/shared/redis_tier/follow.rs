@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::unstable::cache::{self, Purge, PurgeMode, Stamp};
+use crocodile_pear::unstable::cache::{self, Purge, PurgeMode, PurgeStamp};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
@@ -97,7 +97,7 @@ impl Follower {
         let (life, number, place): (String, String, String) = command.query_async(connection).await?;
         let stamp = parse(life.as_bytes()).zip(parse(number.as_bytes()));
         let (life, number) = stamp.ok_or_else(|| std::io::Error::other("the store has other data under our names"))?;
-        let now = Heard { stamp: Stamp { life, number }, place };
+        let now = Heard { stamp: PurgeStamp { life, number }, place };
         self.purge_log.learn(now.stamp);
         let heard = self.purge_log.heard();
         // Where the log was lost, or its numbers began anew, nobody will tell what it said.
@@ -119,7 +119,7 @@ impl Follower {
 
     fn hear(&self, (place, fields): Line) {
         let number = |name: &str| fields.get(name).and_then(|text| parse(text.as_bytes()));
-        let stamp = Stamp { life: number("life").unwrap_or(0), number: number("number").unwrap_or(0) };
+        let stamp = PurgeStamp { life: number("life").unwrap_or(0), number: number("number").unwrap_or(0) };
         let before = self.purge_log.heard().stamp;
         let follows = before.life == stamp.life && before.number + 1 == stamp.number;
         let purge = fields.get("what").and_then(|what| outbox::read(what));

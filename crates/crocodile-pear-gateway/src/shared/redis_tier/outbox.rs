@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crocodile_pear::unstable::cache::{self, Purge, PurgeMode, Stamp};
+use crocodile_pear::unstable::cache::{self, Purge, PurgeMode, PurgeStamp};
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
@@ -77,7 +77,7 @@ impl Outbox {
         let said: Vec<String> = query(connection, &command).await?;
         if let [life, number] = &*said
             && let Some(stamp) = parse(life.as_bytes()).zip(parse(number.as_bytes()))
-            && !self.purge_log.learn(Stamp { life: stamp.0, number: stamp.1 })
+            && !self.purge_log.learn(PurgeStamp { life: stamp.0, number: stamp.1 })
         {
             self.cache.purge_here(&Purge::All, PurgeMode::Soft);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crocodile_pear::unstable::cache::store::codec;
-use crocodile_pear::unstable::cache::{self, Entry, Key, Purge, PurgeMode, Shared, Stamp, Tier};
+use crocodile_pear::unstable::cache::{self, Entry, Key, Purge, PurgeMode, PurgeStamp, SharedEntry, Tier};
 use crocodile_pear::unstable::http::date::Moment;
 use crocodile_pear::unstable::runtime::hex;
 use futures_util::future::BoxFuture;
@@ -69,7 +69,7 @@ impl SharedTier {
         (SharedTier { store, cache, purge_log, jobs, waiting: waiting.clone() }, receiver, waiting)
     }
 
-    async fn ask(&self, key: &Key) -> Vec<Shared> {
+    async fn ask(&self, key: &Key) -> Vec<SharedEntry> {
         let mut command = eval(scripts::FIND);
         command.arg(2).arg(entries(key)).arg(PURGES);
         let counters = &self.purge_log.counters;
@@ -83,21 +83,21 @@ impl SharedTier {
         found
     }
 
-    fn read(&self, said: &[Vec<u8>]) -> Vec<Shared> {
+    fn read(&self, said: &[Vec<u8>]) -> Vec<SharedEntry> {
         let Some((life, number, rest)) = said.split_first().and_then(|(life, rest)| {
             let (number, rest) = rest.split_first()?;
             Some((parse(life)?, parse(number)?, rest))
         }) else {
             return Vec::new();
         };
-        if !self.purge_log.learn(Stamp { life, number }) {
+        if !self.purge_log.learn(PurgeStamp { life, number }) {
             // What others purged may have been lost with the old life.
             self.cache.purge_here(&Purge::All, PurgeMode::Soft);
         }
         let shared = |part: &[Vec<u8>]| {
             let [number, stale, bytes] = part else { return None };
             let entry = codec::decode(bytes.clone().into())?;
-            Some(Shared { entry, stamp: Stamp { life, number: parse(number)? }, stale: **stale == *b"1" })
+            Some(SharedEntry { entry, stamp: PurgeStamp { life, number: parse(number)? }, stale: **stale == *b"1" })
         };
         rest.chunks(3).filter_map(shared).collect()
     }
@@ -116,11 +116,11 @@ impl SharedTier {
 }
 
 impl Tier for SharedTier {
-    fn stamp(&self) -> Stamp {
+    fn stamp(&self) -> PurgeStamp {
         self.purge_log.known()
     }
 
-    fn find<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Vec<Shared>> {
+    fn find<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Vec<SharedEntry>> {
         // What is purged here, and not yet there, must not come back from there.
         if self.purge_log.may_purge(key) {
             return Box::pin(std::future::ready(Vec::new()));
@@ -128,7 +128,7 @@ impl Tier for SharedTier {
         Box::pin(self.ask(key))
     }
 
-    fn keep(&self, stamp: Stamp, key: &Key, entry: &Arc<Entry>) {
+    fn keep(&self, stamp: PurgeStamp, key: &Key, entry: &Arc<Entry>) {
         let small = entry.body.length().is_some_and(|length| length <= LARGEST);
         let Some(lifetime) = lifetime(entry).filter(|_| small && stamp.life != 0) else { return };
         let Some(bytes) = codec::encode(entry) else { return };

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use crocodile_pear::unstable::cache::rules::policy::Terms;
-use crocodile_pear::unstable::cache::{Entry, Key, Mark, Purge, PurgeMode, SharedBody, Tags};
+use crocodile_pear::unstable::cache::rules::policy::ReuseTerms;
+use crocodile_pear::unstable::cache::{Entry, Key, Purge, PurgeMark, PurgeMode, SharedBody, Tags};
 use http::{HeaderMap, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -125,12 +125,12 @@ impl TestGateway {
         &self.lasting.cache
     }
 
-    fn put(&self, mark: Mark, path: &str, body: &str) -> bool {
+    fn put(&self, mark: PurgeMark, path: &str, body: &str) -> bool {
         let (headers, selector, copies) = (HeaderMap::new(), Box::default(), Default::default());
-        let terms = Terms {
+        let terms = ReuseTerms {
             born: crocodile_pear::unstable::http::date::Moment::now(),
             fresh: Duration::from_secs(600),
-            ..Terms::default()
+            ..ReuseTerms::default()
         };
         let (tags, body) = (Tags::new(["t", path]), SharedBody::from(Bytes::copy_from_slice(body.as_bytes())));
         let entry = Entry { status: StatusCode::OK, headers, selector, tags, terms, body, copies };
@@ -215,10 +215,10 @@ fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
 }
 
 fn entry_of(body: &str) -> Entry {
-    let terms = Terms {
+    let terms = ReuseTerms {
         born: crocodile_pear::unstable::http::date::Moment::now(),
         fresh: Duration::from_secs(600),
-        ..Terms::default()
+        ..ReuseTerms::default()
     };
     Entry {
         status: StatusCode::OK,

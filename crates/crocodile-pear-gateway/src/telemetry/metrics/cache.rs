@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crocodile_pear::unstable::cache::{CacheOwner, Counters, OUTCOMES, Store};
+use crocodile_pear::unstable::cache::{CacheCounters, CacheOwner, OUTCOMES, Store};
 
 use super::exposition::{Exposition, label};
 
@@ -86,7 +86,7 @@ const SHARED: [(&str, &str, ReadShared); 5] = [
     ),
 ];
 
-type CacheFigure = fn(&Counters) -> u64;
+type CacheFigure = fn(&CacheCounters) -> u64;
 
 const CACHE: [(&str, &str, &str, CacheFigure); 11] = [
     ("crocodile_pear_cache_entries", "gauge", "Answers that caches keep.", |seen| seen.entries),

@@ -9,16 +9,16 @@ use http::Method;
 use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, LOCATION};
 
 use super::request_coalescing::Flights;
-use super::silence::Silence;
+use super::silence::FetchSilence;
 use crate::cache::dependence::Dependence;
-use crate::cache::rules::cache_status::Forward;
+use crate::cache::rules::cache_status::ForwardReason;
 use crate::cache::rules::control::RequestControl;
 use crate::cache::rules::key::{Audience, Key};
 use crate::cache::rules::methods::Methods;
-use crate::cache::rules::policy::{self, CredentialUse, Failure, Lifetimes};
+use crate::cache::rules::policy::{self, CredentialUse, Lifetimes, UpstreamFailure};
 use crate::cache::rules::vary::Selector;
 use crate::cache::store::Store;
-use crate::cache::store::composition::Parts;
+use crate::cache::store::composition::AnswerParts;
 use crate::cache::store::counters::{CacheOwner, Traffic};
 use crate::cache::store::entry::{Entry, Tags};
 use crate::cache::store::purge::{Purge, PurgeMode};
@@ -30,7 +30,7 @@ use crate::message::answer::Answer;
 
 /// The configuration of a place.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct CacheRules {
     pub lifetimes: Lifetimes,
     /// Which methods are served.
     pub methods: Methods,
@@ -47,11 +47,11 @@ pub struct Cache {
     /// The name of the cache in `Cache-Status`.
     pub(crate) name: &'static str,
     pub(crate) store: Arc<Store>,
-    pub(crate) rules: Rules,
+    pub(crate) rules: CacheRules,
     pub(crate) flights: Arc<Flights>,
     pub(crate) unkept: Unkept,
     pub(crate) traffic: Arc<Traffic>,
-    pub(crate) silence: Arc<Silence>,
+    pub(crate) silence: Arc<FetchSilence>,
 }
 
 /// Fetches an answer.
@@ -80,7 +80,7 @@ pub struct FetchedAnswer {
     pub answer: Answer,
     pub personal: CredentialUse,
     /// Its parts, if it is composed; complete when its body has ended.
-    pub parts: Option<Arc<Parts>>,
+    pub parts: Option<Arc<AnswerParts>>,
 }
 
 pub struct Question<'a> {
@@ -101,7 +101,7 @@ pub enum Reply {
 }
 
 /// The result of a fetch: the answer, and its stored entry if there is one.
-pub type Fetching = Result<(Answer, Option<Arc<Entry>>), Error>;
+pub type FetchResult = Result<(Answer, Option<Arc<Entry>>), Error>;
 
 /// A request that goes further.
 pub struct FetchPlan {
@@ -112,8 +112,8 @@ pub struct FetchPlan {
     pub(crate) stale: Option<Arc<Entry>>,
     /// Which requests count as the same.
     pub(crate) selector: Selector,
-    pub(crate) why: Forward,
-    pub(crate) way: Way,
+    pub(crate) why: ForwardReason,
+    pub(crate) mode: ForwardMode,
     /// Given to the client already: this is a fetch behind it.
     pub(crate) behind: bool,
     pub(crate) audience: Audience,
@@ -122,14 +122,14 @@ pub struct FetchPlan {
 impl FetchPlan {
     /// The entry that may be given stale if there is no answer, to a request that shares fetches with others.
     pub(crate) fn spare(&self) -> Option<Arc<Entry>> {
-        let covers = |stale: &&Arc<Entry>| stale.terms.covers(Failure::Unreachable, Moment::now());
-        self.stale.as_ref().filter(|_| self.way == Way::Together).filter(covers).cloned()
+        let covers = |stale: &&Arc<Entry>| stale.terms.covers(UpstreamFailure::Unreachable, Moment::now());
+        self.stale.as_ref().filter(|_| self.mode == ForwardMode::Together).filter(covers).cloned()
     }
 }
 
 /// How a request goes further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ForwardMode {
     Together,
     /// Alone, and its answer may be kept.
     Alone,
@@ -138,14 +138,14 @@ pub(crate) enum Way {
 }
 
 impl Cache {
-    pub fn new(name: &'static str, here: &CacheOwner, store: Arc<Store>, rules: Rules) -> Arc<Self> {
+    pub fn new(name: &'static str, here: &CacheOwner, store: Arc<Store>, rules: CacheRules) -> Arc<Self> {
         let traffic = store.traffics().at(here);
         let (flights, unkept, silence) = (Flights::new(), Unkept::default(), Arc::default());
         Arc::new(Cache { name, store, rules, flights, unkept, traffic, silence })
     }
 
     /// The configuration.
-    pub fn rules(&self) -> &Rules {
+    pub fn rules(&self) -> &CacheRules {
         &self.rules
     }
 

@@ -12,18 +12,20 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::cache::{Cache, Fetch, FetchPlan, FetchedAnswer, Initiator, resolve};
-use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, Origin};
+use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, FetchOrigin};
 use crate::cache::downstream;
 use crate::cache::rules::key::Audience;
-use crate::cache::rules::policy::{self, CredentialUse, Failure, Fetched, Lifetimes, Reason, Terms, Use};
-use crate::cache::rules::vary::{self, Asked, Vary};
+use crate::cache::rules::policy::{
+    self, CredentialUse, FetchTimes, Lifetimes, ReuseTerms, UncachedReason, UpstreamFailure, Use,
+};
+use crate::cache::rules::vary::{self, Vary, VaryRequest};
 use crate::cache::rules::{methods, range};
 use crate::cache::store::Store;
-use crate::cache::store::composition::Parts;
+use crate::cache::store::composition::AnswerParts;
 use crate::cache::store::encoded_copies::Copies;
 use crate::cache::store::entry::{Entry, MOST_TAGS, Tags, compact};
-use crate::cache::store::purge::Mark;
-use crate::cache::store::shared_body::{SharedBody, Writer};
+use crate::cache::store::purge::PurgeMark;
+use crate::cache::store::shared_body::{BodyWriter, SharedBody};
 use crate::cache::store::{reuse, tags};
 use crate::error::{Error, Fault};
 use crate::http::date::Moment;
@@ -61,13 +63,13 @@ impl Trip {
     pub async fn fly(mut self, mut leader: oneshot::Sender<CoalescedOutcome>) {
         if let Some(entry) = self.find_shared().await {
             return self.land(
-                &CoalescedResult { origin: Origin::Shared, ..CoalescedResult::new(entry, Ok(()), None) },
+                &CoalescedResult { origin: FetchOrigin::Shared, ..CoalescedResult::new(entry, Ok(()), None) },
                 leader,
             );
         }
         let validates = self.errand.stale.is_some() && self.errand.method == Method::GET;
         let (mut headers, mut fetched) =
-            (self.conditions(validates), Fetched { asked: Moment::now(), came: Moment::now() });
+            (self.conditions(validates), FetchTimes { asked: Moment::now(), came: Moment::now() });
         let mut mark = self.cache.store().mark();
         let begun = Instant::now();
         let mut gained = self.ask(headers, &mut leader).await;
@@ -104,7 +106,8 @@ impl Trip {
     async fn find_shared(&mut self) -> Option<Arc<Entry>> {
         self.leading.as_ref()?;
         let holds = |entry: &Entry| {
-            Asked::of(&self.headers).matches(&entry.selector, &entry.headers) && reuse::holds(entry, &self.headers)
+            VaryRequest::of(&self.headers).matches(&entry.selector, &entry.headers)
+                && reuse::holds(entry, &self.headers)
         };
         let found = self.cache.store().find_shared(&self.errand.key, holds).await?;
         if found.entry.terms.decide(&self.errand.control, found.stale, Moment::now()) == Use::Fresh {
@@ -151,7 +154,7 @@ impl Trip {
 
     /// There is no answer.
     fn fail(&self, error: Error, leader: oneshot::Sender<CoalescedOutcome>) {
-        if error.kind().fault() != Fault::Client && self.covers(Failure::Unreachable) {
+        if error.kind().fault() != Fault::Client && self.covers(UpstreamFailure::Unreachable) {
             return self.land_stale(None, leader);
         }
         if let Some(leading) = &self.leading {
@@ -165,7 +168,7 @@ impl Trip {
     }
 
     /// Whether what is kept may be given instead.
-    fn covers(&self, failure: Failure) -> bool {
+    fn covers(&self, failure: UpstreamFailure) -> bool {
         self.errand.stale.as_ref().is_some_and(|stale| stale.terms.covers(failure, Moment::now()))
     }
 
@@ -187,8 +190,8 @@ impl Trip {
         &self,
         headers: &HeaderMap,
         personal: CredentialUse,
-        fetched: Fetched,
-        mark: Mark,
+        fetched: FetchTimes,
+        mark: PurgeMark,
         status: StatusCode,
         leader: Option<oneshot::Sender<CoalescedOutcome>>,
     ) {
@@ -197,7 +200,9 @@ impl Trip {
         let kept = policy::keep(stale.status, headers, personal, lifetimes, fetched);
         let (terms, stored) = match kept {
             Ok(terms) => (terms, Ok(())),
-            Err(reason) => (Terms { born: fetched.came, always_validate: true, ..Terms::default() }, Err(Some(reason))),
+            Err(reason) => {
+                (ReuseTerms { born: fetched.came, always_validate: true, ..ReuseTerms::default() }, Err(Some(reason)))
+            }
         };
         let entry = Entry {
             status: stale.status,
@@ -227,12 +232,12 @@ impl Trip {
     async fn arrive(
         self,
         mut gained: FetchedAnswer,
-        fetched: Fetched,
-        mut mark: Mark,
+        fetched: FetchTimes,
+        mut mark: PurgeMark,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
         let status = gained.answer.status;
-        if Failure::of(status).is_some_and(|failure| self.covers(failure)) {
+        if UpstreamFailure::of(status).is_some_and(|failure| self.covers(failure)) {
             return self.land_stale(Some(status), leader);
         }
         if self.errand.method == Method::HEAD {
@@ -258,7 +263,7 @@ impl Trip {
     }
 
     /// The head of what is kept updates it; that of another representation makes it stale (RFC 9111, 4.3.5).
-    fn compare(&self, gained: &FetchedAnswer, fetched: Fetched, mark: Mark) {
+    fn compare(&self, gained: &FetchedAnswer, fetched: FetchTimes, mark: PurgeMark) {
         let Some(stale) = self.errand.stale.as_ref().filter(|_| gained.answer.status == StatusCode::OK) else { return };
         let headers = &gained.answer.headers;
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -271,26 +276,26 @@ impl Trip {
     }
 
     /// Whether it may be kept.
-    fn judge(&self, gained: &FetchedAnswer, fetched: Fetched) -> Result<Terms, Reason> {
+    fn judge(&self, gained: &FetchedAnswer, fetched: FetchTimes) -> Result<ReuseTerms, UncachedReason> {
         let FetchedAnswer { answer, personal, parts } = gained;
         let rules = self.cache.rules();
         match &self.errand.method {
             method if *method == Method::GET => {}
             method if *method == Method::POST && self.tells_of_itself(answer) => {}
-            _ => return Err(Reason::Method),
+            _ => return Err(UncachedReason::Method),
         }
         if matches!(answer.body, Body::Tunnel(_)) || has_events(&answer.headers) {
-            return Err(Reason::Endless);
+            return Err(UncachedReason::Endless);
         }
         let length = answer.body.length();
         if length.is_some_and(|length| length > rules.max_size) {
-            return Err(Reason::TooLarge);
+            return Err(UncachedReason::TooLarge);
         }
         if answer.status == StatusCode::PARTIAL_CONTENT {
-            let part = range::part(&answer.headers).ok_or(Reason::Status)?;
+            let part = range::part(&answer.headers).ok_or(UncachedReason::Status)?;
             let sound = length.is_none_or(|length| length == part.bytes.end - part.bytes.start) && part.whole.is_some();
             if !sound || !self.headers.contains_key(RANGE) {
-                return Err(Reason::Status);
+                return Err(UncachedReason::Status);
             }
         }
         match parts {
@@ -312,14 +317,14 @@ impl Trip {
     async fn keep(
         mut self,
         gained: FetchedAnswer,
-        terms: Terms,
-        mark: Mark,
+        terms: ReuseTerms,
+        mark: PurgeMark,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
         let FetchedAnswer { answer, parts, .. } = gained;
         let depends = Vary::of(&answer.headers).and(&self.cache.rules().vary);
         let depends = parts.as_ref().map_or(depends.clone(), |parts| depends.and(&parts.vary()));
-        let Vary::On(names) = depends else { return self.hand_over(answer, Reason::Varies, leader) };
+        let Vary::On(names) = depends else { return self.hand_over(answer, UncachedReason::Varies, leader) };
         let (body, arriving) = match spread(answer.body) {
             Ok(spread) => spread,
             Err(error) => return self.fail(error, leader),
@@ -369,8 +374,8 @@ impl Trip {
         &self,
         entry: Entry,
         own: HeaderMap,
-        parts: Option<&Parts>,
-        mark: Mark,
+        parts: Option<&AnswerParts>,
+        mark: PurgeMark,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
         let (entry, stored) = match self.complete(&entry, parts).await {
@@ -388,7 +393,7 @@ impl Trip {
     }
 
     /// The last of it has come.
-    async fn keep_arrived(&self, entry: Arc<Entry>, parts: Option<&Parts>, mark: Mark) {
+    async fn keep_arrived(&self, entry: Arc<Entry>, parts: Option<&AnswerParts>, mark: PurgeMark) {
         let entry = match self.complete(&entry, parts).await {
             Ok(None) => entry,
             Ok(Some(complete)) => Arc::new(complete),
@@ -402,16 +407,16 @@ impl Trip {
 
     /// The entry with its tags and, if composed, its terms, now that the whole body is here. `None` if that changes
     /// nothing.
-    async fn complete(&self, entry: &Entry, parts: Option<&Parts>) -> Result<Option<Entry>, Reason> {
+    async fn complete(&self, entry: &Entry, parts: Option<&AnswerParts>) -> Result<Option<Entry>, UncachedReason> {
         let lifetimes = &self.lifetimes();
         let terms = parts.map_or(Ok(entry.terms), |parts| parts.settled(entry.status, entry.terms, lifetimes))?;
-        let more = self.fetch.tags(&entry.headers, &entry.body).await.ok_or(Reason::Tags)?;
+        let more = self.fetch.tags(&entry.headers, &entry.body).await.ok_or(UncachedReason::Tags)?;
         if more.is_empty() && parts.is_none() {
             return Ok(None);
         }
-        let tags = entry.tags.union(&more).union(&parts.map(Parts::tags).unwrap_or_default());
+        let tags = entry.tags.union(&more).union(&parts.map(AnswerParts::tags).unwrap_or_default());
         if tags.len() > MOST_TAGS {
-            return Err(Reason::Tags);
+            return Err(UncachedReason::Tags);
         }
         let mut headers = entry.headers.clone();
         if let Some(parts) = parts {
@@ -429,8 +434,8 @@ impl Trip {
     async fn share(
         mut self,
         gained: FetchedAnswer,
-        reason: Reason,
-        fetched: Fetched,
+        reason: UncachedReason,
+        fetched: FetchTimes,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
         let answer = gained.answer;
@@ -451,7 +456,7 @@ impl Trip {
             headers: policy::kept(&answer.headers),
             selector: vary::select(&names, &self.headers),
             tags: Tags::default(),
-            terms: Terms { born: fetched.came, ..Terms::default() },
+            terms: ReuseTerms { born: fetched.came, ..ReuseTerms::default() },
             body,
             copies: Copies::default(),
         });
@@ -464,7 +469,7 @@ impl Trip {
         }
     }
 
-    fn hand_over(&self, answer: Answer, reason: Reason, leader: oneshot::Sender<CoalescedOutcome>) {
+    fn hand_over(&self, answer: Answer, reason: UncachedReason, leader: oneshot::Sender<CoalescedOutcome>) {
         if let Some(leading) = &self.leading {
             leading.flight.end(|| CoalescedOutcome::Alone);
         }
@@ -472,8 +477,8 @@ impl Trip {
     }
 
     /// Reads a body for all who read it. Says whether it is whole, and may be kept.
-    async fn pump(&mut self, mut pulled: Pulled, writer: Writer, ticket: Arc<()>) -> bool {
-        let (most, mut counted) = (self.cache.rules().max_size, Arriving(0));
+    async fn pump(&mut self, mut pulled: Pulled, writer: BodyWriter, ticket: Arc<()>) -> bool {
+        let (most, mut counted) = (self.cache.rules().max_size, ArrivingBytes(0));
         let (mut passing, mut trailers) = (false, None);
         let (mut look, mut place) = (pin!(tokio::time::sleep(LOOK)), None);
         loop {
@@ -522,7 +527,7 @@ impl Trip {
     }
 
     /// Whether a fetch that takes longer goes on: for a reader of its body, or for the cache alone, if a place is free for that.
-    fn goes_on(&mut self, writer: &Writer, ticket: &Arc<()>, place: &mut Option<SemaphorePermit<'static>>) -> bool {
+    fn goes_on(&mut self, writer: &BodyWriter, ticket: &Arc<()>, place: &mut Option<SemaphorePermit<'static>>) -> bool {
         if writer.readers() > 0 {
             *place = None;
             return true;
@@ -538,7 +543,7 @@ impl Trip {
 }
 
 /// A body that several read, and what is still to come of it.
-type Spread = (SharedBody, Option<(Pulled, Writer)>);
+type Spread = (SharedBody, Option<(Pulled, BodyWriter)>);
 
 fn spread(body: Body) -> Result<Spread, Error> {
     match body {
@@ -552,9 +557,9 @@ fn spread(body: Body) -> Result<Spread, Error> {
 }
 
 /// How much of the bodies on their way is of this one.
-struct Arriving(usize);
+struct ArrivingBytes(usize);
 
-impl Arriving {
+impl ArrivingBytes {
     /// Counts what has come. False, where there is no more room.
     fn grow(&mut self, written: u64, store: &Store) -> bool {
         let now = usize::try_from(written.saturating_sub(FIRST_PIECE)).unwrap_or(usize::MAX);
@@ -568,7 +573,7 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for ArrivingBytes {
     fn drop(&mut self) {
         ARRIVING_NOW.fetch_sub(self.0, Ordering::Relaxed);
     }

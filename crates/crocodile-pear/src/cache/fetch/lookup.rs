@@ -9,16 +9,16 @@ use http::{Method, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::cache::{Cache, Fetch, FetchPlan, Fetching, Initiator, Question, Reply, Way};
+use super::cache::{Cache, Fetch, FetchPlan, FetchResult, ForwardMode, Initiator, Question, Reply};
 use super::fetch_task::Trip;
-use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, Joined, Origin, Which};
-use crate::cache::rules::cache_status::{Forward, Happened};
+use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, FetchOrigin, FetchSubject, Joined};
+use crate::cache::rules::cache_status::{ForwardReason, Happened};
 use crate::cache::rules::control::RequestControl;
 use crate::cache::rules::key::Key;
-use crate::cache::rules::policy::{Reason, Use};
-use crate::cache::rules::vary::{self, Asked, Selector, Vary};
+use crate::cache::rules::policy::{UncachedReason, Use};
+use crate::cache::rules::vary::{self, Selector, Vary, VaryRequest};
 use crate::cache::rules::{cache_status, methods};
-use crate::cache::store::counters::Outcome;
+use crate::cache::store::counters::CacheOutcome;
 use crate::cache::store::entry::Entry;
 use crate::cache::store::reuse;
 use crate::cache::store::shared_body::SharedBody;
@@ -36,7 +36,7 @@ impl Cache {
     pub fn look(&self, question: Question<'_>) -> (Reply, Option<Box<FetchPlan>>) {
         let Question { method, key, headers, audience } = question;
         let control = RequestControl::of(headers);
-        let errand = |why, way| {
+        let errand = |why, mode| {
             let (stale, selector, behind) = (None, Box::default(), false);
             Box::new(FetchPlan {
                 method: method.clone(),
@@ -45,22 +45,22 @@ impl Cache {
                 stale,
                 selector,
                 why,
-                way,
+                mode,
                 behind,
                 audience,
             })
         };
         if *method != Method::GET && *method != Method::HEAD {
             // An answer to POST may be one to GET (RFC 9110, 9.3.3).
-            let way = if *method == Method::POST { Way::Alone } else { Way::Past };
-            return (Reply::Fetch(errand(Forward::Method, way)), None);
+            let mode = if *method == Method::POST { ForwardMode::Alone } else { ForwardMode::Past };
+            return (Reply::Fetch(errand(ForwardReason::Method, mode)), None);
         }
         if control.no_store || reuse::is_bound(headers) {
-            return (Reply::Fetch(errand(Forward::Request, Way::Past)), None);
+            return (Reply::Fetch(errand(ForwardReason::Request, ForwardMode::Past)), None);
         }
         let now = Moment::now();
         let other = RefCell::new(None);
-        let asked = Asked::of(headers);
+        let asked = VaryRequest::of(headers);
         let found = self.store.find(&key, |entry| {
             let matches = asked.matches(&entry.selector, &entry.headers);
             let holds = matches && reuse::holds(entry, headers);
@@ -72,16 +72,16 @@ impl Cache {
         });
         let Some(found) = found else {
             if control.only_if_cached {
-                self.traffic.count(Outcome::Miss);
+                self.traffic.count(CacheOutcome::Miss);
                 return (Reply::Answer(self.nothing(), None), None);
             }
             let (why, names) = match other.into_inner() {
-                None => (Forward::UriMiss, Vec::new()),
-                Some((names, true)) => (Forward::Partial, names),
-                Some((names, false)) => (Forward::VaryMiss, names),
+                None => (ForwardReason::UriMiss, Vec::new()),
+                Some((names, true)) => (ForwardReason::Partial, names),
+                Some((names, false)) => (ForwardReason::VaryMiss, names),
             };
             let together = !control.no_cache && *method == Method::GET && !self.unkept.has(&key, now);
-            let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
+            let mut errand = errand(why, if together { ForwardMode::Together } else { ForwardMode::Alone });
             errand.selector = self.select(&names, headers);
             return (Reply::Fetch(errand), None);
         };
@@ -89,25 +89,25 @@ impl Cache {
         let used = entry.terms.decide(&control, found.stale, now);
         if used == Use::Validate {
             if control.only_if_cached {
-                self.traffic.count(Outcome::Miss);
+                self.traffic.count(CacheOutcome::Miss);
                 return (Reply::Answer(self.nothing(), None), None);
             }
             let why = if control.no_cache || !found.stale && entry.terms.is_fresh(now) {
-                Forward::Request
+                ForwardReason::Request
             } else {
-                Forward::Stale
+                ForwardReason::Stale
             };
             // A request that demands validation cannot share one that began before it.
             let alone = control.no_cache || control.max_age.is_some() || control.min_fresh.is_some();
             let together = !alone && *method == Method::GET && !self.unkept.has(&key, now);
-            let mut errand = errand(why, if together { Way::Together } else { Way::Alone });
+            let mut errand = errand(why, if together { ForwardMode::Together } else { ForwardMode::Alone });
             errand.selector = entry.selector.clone();
             errand.stale = Some(entry);
             return (Reply::Fetch(errand), None);
         }
-        self.traffic.count(if used == Use::Fresh { Outcome::Hit } else { Outcome::Stale });
+        self.traffic.count(if used == Use::Fresh { CacheOutcome::Hit } else { CacheOutcome::Stale });
         let behind = (used == Use::Revalidate).then(|| {
-            let mut errand = errand(Forward::Stale, Way::Together);
+            let mut errand = errand(ForwardReason::Stale, ForwardMode::Together);
             (errand.selector, errand.stale, errand.behind) = (entry.selector.clone(), Some(entry.clone()), true);
             errand.method = Method::GET;
             errand
@@ -133,16 +133,20 @@ impl Cache {
         let mut headers = HeaderMap::new();
         let document = br#"{"title":"Gateway Timeout","status":504,"detail":"no cached answer can be used, and the request does not allow a call"}"#;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        let happened = Happened::Forwarded { why: Forward::Request, status: None, stored: Err(None), collapsed: false };
+        let happened =
+            Happened::Forwarded { why: ForwardReason::Request, status: None, stored: Err(None), collapsed: false };
         cache_status::tell(&mut headers, self.name, happened, None, Moment::now());
         Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, Body::Bytes(document[..].into()))
     }
 
     /// Fetches a new answer after a stale one was given; no client waits for it.
     pub fn refresh(self: &Arc<Self>, errand: Box<FetchPlan>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
-        let which =
-            Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
-        if let Joined::Leads(leading) = self.join(which, self.store.purges()) {
+        let subject = FetchSubject {
+            key: errand.key.clone(),
+            selector: errand.selector.clone(),
+            range: headers.get(RANGE).cloned(),
+        };
+        if let Joined::Leads(leading) = self.join(subject, self.store.purges()) {
             let (leader, _) = oneshot::channel();
             tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading: Some(leading) }.fly(leader));
         }
@@ -158,8 +162,8 @@ impl Cache {
         headers: HeaderMap,
         deadline: Option<Instant>,
         fetch: Box<dyn Fetch>,
-    ) -> Fetching {
-        if errand.way == Way::Past {
+    ) -> FetchResult {
+        if errand.mode == ForwardMode::Past {
             return self.pass(&errand, headers, fetch).await;
         }
         let asked = CacheRequest {
@@ -168,15 +172,18 @@ impl Cache {
             why: errand.why,
             headers: headers.clone(),
         };
-        let which =
-            Which { key: errand.key.clone(), selector: errand.selector.clone(), range: headers.get(RANGE).cloned() };
+        let subject = FetchSubject {
+            key: errand.key.clone(),
+            selector: errand.selector.clone(),
+            range: headers.get(RANGE).cloned(),
+        };
         let purges = self.store.purges();
         let spare = errand.spare();
         for _ in 0..ROUNDS {
-            if errand.way != Way::Together {
+            if errand.mode != ForwardMode::Together {
                 break;
             }
-            let landing = match self.join(which.clone(), purges) {
+            let landing = match self.join(subject.clone(), purges) {
                 Joined::Landed(landed) => CoalescedOutcome::Shared(landed),
                 Joined::Leads(leading) => {
                     return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
@@ -185,7 +192,9 @@ impl Cache {
                     match self.wait(receiver, deadline, spare.as_ref(), since).await? {
                         Err(late) => return Ok(self.give(late, &asked, true)),
                         // The fetch began before a purge that this request came after.
-                        Ok(CoalescedOutcome::Shared(landed)) if self.is_before(&which.key, &landed, begun, purges) => {
+                        Ok(CoalescedOutcome::Shared(landed))
+                            if self.is_before(&subject.key, &landed, begun, purges) =>
+                        {
                             continue;
                         }
                         Ok(landing) => landing,
@@ -197,7 +206,7 @@ impl Cache {
                     return Ok(self.give(landed, &asked, true));
                 }
                 CoalescedOutcome::Failed(error) => {
-                    self.traffic.count(Outcome::Collapsed);
+                    self.traffic.count(CacheOutcome::Collapsed);
                     return Err(error);
                 }
                 _ => break,
@@ -208,9 +217,9 @@ impl Cache {
     }
 
     /// Takes part in a flight, unless what it has brought was purged since.
-    fn join(&self, which: Which, purges: u64) -> Joined {
-        let key = which.key.clone();
-        self.flights.join(which, purges, |landed, begun| !self.is_before(&key, landed, begun, purges))
+    fn join(&self, subject: FetchSubject, purges: u64) -> Joined {
+        let key = subject.key.clone();
+        self.flights.join(subject, purges, |landed, begun| !self.is_before(&key, landed, begun, purges))
     }
 
     /// Whether an answer was purged between the start of its fetch and a request; both are numbers of purges.
@@ -227,7 +236,7 @@ impl Cache {
         asked: &CacheRequest,
         deadline: Option<Instant>,
         fetch: Box<dyn Fetch>,
-    ) -> Fetching {
+    ) -> FetchResult {
         let (leader, receiver) = oneshot::channel();
         let spare = errand.spare();
         let trial = match &spare {
@@ -296,22 +305,22 @@ impl Cache {
         }
         let (why, status, stored) = (asked.why, landed.status, landed.stored);
         self.traffic.count(match (landed.origin, status) {
-            _ if collapsed => Outcome::Collapsed,
-            (Origin::Shared, _) => Outcome::Hit,
-            (Origin::Fetched, Some(StatusCode::NOT_MODIFIED)) => Outcome::Revalidated,
-            (Origin::Fetched, Some(_)) => Outcome::Stale,
-            (Origin::Fetched, None) => asked.fetched(),
+            _ if collapsed => CacheOutcome::Collapsed,
+            (FetchOrigin::Shared, _) => CacheOutcome::Hit,
+            (FetchOrigin::Fetched, Some(StatusCode::NOT_MODIFIED)) => CacheOutcome::Revalidated,
+            (FetchOrigin::Fetched, Some(_)) => CacheOutcome::Stale,
+            (FetchOrigin::Fetched, None) => asked.fetched(),
         });
         let happened = match landed.origin {
-            Origin::Fetched => Happened::Forwarded { why, status, stored, collapsed },
-            Origin::Shared => Happened::Hit,
+            FetchOrigin::Fetched => Happened::Forwarded { why, status, stored, collapsed },
+            FetchOrigin::Shared => Happened::Hit,
         };
         cache_status::tell(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
         (answer, (stored.is_ok() || status.is_some()).then_some(landed.entry))
     }
 
     /// A personal answer. The client's conditions were not forwarded, so they are checked here.
-    fn hand_on(&self, mut answer: Answer, asked: &CacheRequest, reason: Reason) -> Answer {
+    fn hand_on(&self, mut answer: Answer, asked: &CacheRequest, reason: UncachedReason) -> Answer {
         self.traffic.count(asked.fetched());
         let status = (asked.method == Method::GET).then_some(answer.status);
         if asked.method == Method::GET
@@ -331,8 +340,8 @@ impl Cache {
     }
 
     /// A request that this cache does not serve. One that is not safe makes invalid what is kept (RFC 9111, 4.4).
-    async fn pass(&self, errand: &FetchPlan, headers: HeaderMap, fetch: Box<dyn Fetch>) -> Fetching {
-        self.traffic.count(Outcome::Bypass);
+    async fn pass(&self, errand: &FetchPlan, headers: HeaderMap, fetch: Box<dyn Fetch>) -> FetchResult {
+        self.traffic.count(CacheOutcome::Bypass);
         let mut answer = fetch.fetch(headers, Initiator::Client).await?.answer;
         self.invalidate(&errand.method, &errand.key, &answer);
         let happened = Happened::Forwarded { why: errand.why, status: None, stored: Err(None), collapsed: false };
@@ -368,13 +377,13 @@ async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -
 struct CacheRequest {
     method: Method,
     control: RequestControl,
-    why: Forward,
+    why: ForwardReason,
     headers: HeaderMap,
 }
 
 impl CacheRequest {
-    fn fetched(&self) -> Outcome {
-        if self.why == Forward::Method { Outcome::Bypass } else { Outcome::Miss }
+    fn fetched(&self) -> CacheOutcome {
+        if self.why == ForwardReason::Method { CacheOutcome::Bypass } else { CacheOutcome::Miss }
     }
 
     fn is_conditional(&self) -> bool {
@@ -384,8 +393,8 @@ impl CacheRequest {
     /// Whether it may have what another one got.
     fn may_have(&self, landed: &CoalescedResult) -> bool {
         let entry = &landed.entry;
-        let fits =
-            Asked::of(&self.headers).matches(&entry.selector, &entry.headers) && reuse::holds(entry, &self.headers);
+        let fits = VaryRequest::of(&self.headers).matches(&entry.selector, &entry.headers)
+            && reuse::holds(entry, &self.headers);
         let shared = landed.stored.is_err() || landed.status.is_some();
         let used = entry.terms.decide(&self.control, false, Moment::now());
         fits && (shared || used != Use::Validate)
@@ -399,7 +408,7 @@ mod tests {
     use http::header::CACHE_CONTROL;
     use tokio::sync::Semaphore;
 
-    use super::super::cache::{FetchedAnswer, Rules};
+    use super::super::cache::{CacheRules, FetchedAnswer};
     use super::super::lookup::*;
     use crate::cache::rules::key::Audience;
     use crate::cache::rules::policy::CredentialUse;
@@ -460,7 +469,7 @@ mod tests {
 
     async fn purged_meanwhile(purge: Purge) -> [Vec<u8>; 4] {
         let (here, store) = (CacheOwner::Upstream("test".to_owned()), Arc::new(Store::new(1 << 20)));
-        let cache = Cache::new("test", &here, store, Rules { max_size: 1 << 20, ..Rules::default() });
+        let cache = Cache::new("test", &here, store, CacheRules { max_size: 1 << 20, ..CacheRules::default() });
         let numbers = Numbers::new();
         let early = [(); 2].map(|()| tokio::spawn(ask(cache.clone(), numbers.clone())));
         settle().await;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::cache::rules::key::Key;
-use crate::cache::rules::policy::Reason;
+use crate::cache::rules::policy::UncachedReason;
 use crate::cache::rules::vary::Selector;
 use crate::cache::store::entry::Entry;
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::message::answer::Answer;
 
 /// The subject of a fetch: a key, and the request's values of the fields that answers of this key depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Which {
+pub(crate) struct FetchSubject {
     pub key: Key,
     pub selector: Selector,
     pub range: Option<HeaderValue>,
@@ -28,7 +28,7 @@ pub(crate) enum CoalescedOutcome {
     /// There is an answer that several may have.
     Shared(CoalescedResult),
     /// There is one for this request only.
-    Own(Box<Answer>, Reason),
+    Own(Box<Answer>, UncachedReason),
     /// There is one, for another request only.
     Alone,
     /// There is no answer.
@@ -42,18 +42,18 @@ pub(crate) struct CoalescedResult {
     /// Held until its body is read: until then, the beginning of a body that is not kept is not dropped.
     pub ticket: Arc<()>,
     /// Whether it is kept, or why not.
-    pub stored: Result<(), Option<Reason>>,
+    pub stored: Result<(), Option<UncachedReason>>,
     /// The status of the upstream, if the client gets another.
     pub status: Option<StatusCode>,
     /// Fields that are not kept, for the request that fetched it.
     pub own: HeaderMap,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: FetchOrigin,
 }
 
 /// Where an answer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum FetchOrigin {
     /// The answer was fetched.
     Fetched,
     /// Another gateway had kept it.
@@ -62,14 +62,14 @@ pub(crate) enum Origin {
 
 impl CoalescedResult {
     /// An answer that was fetched, with this status if that is not what is given.
-    pub fn new(entry: Arc<Entry>, stored: Result<(), Option<Reason>>, status: Option<StatusCode>) -> Self {
+    pub fn new(entry: Arc<Entry>, stored: Result<(), Option<UncachedReason>>, status: Option<StatusCode>) -> Self {
         CoalescedResult {
             entry,
             ticket: Arc::default(),
             stored,
             status,
             own: HeaderMap::new(),
-            origin: Origin::Fetched,
+            origin: FetchOrigin::Fetched,
         }
     }
 }
@@ -127,9 +127,9 @@ fn tell(state: FlightState, landing: impl Fn() -> CoalescedOutcome) {
 }
 
 /// The flights of one place.
-pub(crate) struct Flights(Box<[Mutex<Table>]>);
+pub(crate) struct Flights(Box<[Mutex<FlightTable>]>);
 
-type Table = HashMap<Which, Arc<Flight>>;
+type FlightTable = HashMap<FetchSubject, Arc<Flight>>;
 
 /// Cores rarely meet in one.
 const SHARDS: usize = 16;
@@ -149,17 +149,22 @@ impl Flights {
         Arc::new(Flights((0..SHARDS).map(|_| Mutex::default()).collect()))
     }
 
-    fn table(&self, which: &Which) -> MutexGuard<'_, Table> {
+    fn table(&self, subject: &FetchSubject) -> MutexGuard<'_, FlightTable> {
         // The low bits find the place within the table.
-        let shard = (which.key.hash() >> 40) as usize % self.0.len();
+        let shard = (subject.key.hash() >> 40) as usize % self.0.len();
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Joins the flight for this, or begins it, after this number of purges. An answer that is already there is
     /// joined if it is `good`, which knows the purges before that flight.
-    pub fn join(self: &Arc<Self>, which: Which, purges: u64, good: impl Fn(&CoalescedResult, u64) -> bool) -> Joined {
-        let mut table = self.table(&which);
-        if let Some(flight) = table.get(&which) {
+    pub fn join(
+        self: &Arc<Self>,
+        subject: FetchSubject,
+        purges: u64,
+        good: impl Fn(&CoalescedResult, u64) -> bool,
+    ) -> Joined {
+        let mut table = self.table(&subject);
+        if let Some(flight) = table.get(&subject) {
             match &mut *flight.state() {
                 FlightState::Waiting(waiting) => {
                     let (sender, receiver) = oneshot::channel();
@@ -176,16 +181,16 @@ impl Flights {
         }
         let state = Mutex::new(FlightState::Waiting(Vec::new()));
         let flight = Arc::new(Flight { begun: purges, since: Instant::now(), state });
-        table.insert(which.clone(), flight.clone());
+        table.insert(subject.clone(), flight.clone());
         drop(table);
-        Joined::Leads(CoalesceLeader { flights: self.clone(), which, flight })
+        Joined::Leads(CoalesceLeader { flights: self.clone(), subject, flight })
     }
 }
 
 /// The leader of a flight. If it is dropped, the flight ends, and waiting requests fetch on their own.
 pub(crate) struct CoalesceLeader {
     flights: Arc<Flights>,
-    which: Which,
+    subject: FetchSubject,
     pub flight: Arc<Flight>,
 }
 
@@ -193,7 +198,7 @@ impl CoalesceLeader {
     /// Cancels it, if no request waits for it.
     pub fn abandon(&self) -> bool {
         // Under the lock of the table, so that no request joins in between.
-        let mut table = self.flights.table(&self.which);
+        let mut table = self.flights.table(&self.subject);
         let gone = self.flight.abandon();
         if gone {
             remove(&mut table, self);
@@ -204,14 +209,14 @@ impl CoalesceLeader {
 
 impl Drop for CoalesceLeader {
     fn drop(&mut self) {
-        remove(&mut self.flights.table(&self.which), self);
+        remove(&mut self.flights.table(&self.subject), self);
         self.flight.end(|| CoalescedOutcome::Alone);
     }
 }
 
-fn remove(table: &mut Table, leading: &CoalesceLeader) {
-    if table.get(&leading.which).is_some_and(|flight| Arc::ptr_eq(flight, &leading.flight)) {
-        table.remove(&leading.which);
+fn remove(table: &mut FlightTable, leading: &CoalesceLeader) {
+    if table.get(&leading.subject).is_some_and(|flight| Arc::ptr_eq(flight, &leading.flight)) {
+        table.remove(&leading.subject);
     }
 }
 
@@ -220,8 +225,8 @@ mod tests {
     use super::super::request_coalescing::*;
 
     fn join(flights: &Arc<Flights>, url: &str) -> Joined {
-        let which = Which { key: Key::new(url, b""), selector: Selector::default(), range: None };
-        flights.join(which, 0, |_, _| true)
+        let subject = FetchSubject { key: Key::new(url, b""), selector: Selector::default(), range: None };
+        flights.join(subject, 0, |_, _| true)
     }
 
     /// How many flights there are, and how many wait for one.

@@ -16,14 +16,14 @@ const TRIALS: usize = 16;
 
 /// Whether fetches are answered.
 #[derive(Default)]
-pub(crate) struct Silence {
+pub(crate) struct FetchSilence {
     silent: AtomicBool,
     /// How many milliseconds they usually take.
     usual: AtomicU32,
     trials: AtomicUsize,
 }
 
-impl Silence {
+impl FetchSilence {
     /// How long a request waits for a new answer before it is given the stale one.
     pub fn patience(&self) -> Duration {
         match self.silent.load(Relaxed) {
@@ -52,16 +52,16 @@ impl Silence {
     }
 
     /// Whether a fetch may try if it answers again, while nobody waits for it.
-    pub fn try_again(self: &Arc<Self>) -> Option<Trial> {
+    pub fn try_again(self: &Arc<Self>) -> Option<FetchTrial> {
         let more = |trials: usize| (trials < TRIALS).then_some(trials + 1);
-        self.trials.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Trial(self.clone()))
+        self.trials.fetch_update(Relaxed, Relaxed, more).ok().map(|_| FetchTrial(self.clone()))
     }
 }
 
 /// A fetch that tries whether it answers again.
-pub(crate) struct Trial(Arc<Silence>);
+pub(crate) struct FetchTrial(Arc<FetchSilence>);
 
-impl Drop for Trial {
+impl Drop for FetchTrial {
     fn drop(&mut self) {
         self.0.trials.fetch_sub(1, Relaxed);
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn patience_is_some_times_what_fetches_take() {
-        let silence = Silence::default();
+        let silence = FetchSilence::default();
         assert_eq!(silence.patience(), LEAST);
         silence.answers(Duration::from_millis(800));
         assert_eq!(silence.patience(), Duration::from_millis(3_200));
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn few_try_at_a_time() {
-        let silence = Arc::new(Silence::default());
+        let silence = Arc::new(FetchSilence::default());
         let trials: Vec<_> = (0..100).map_while(|_| silence.try_again()).collect();
         assert_eq!(trials.len(), TRIALS);
         drop(trials);

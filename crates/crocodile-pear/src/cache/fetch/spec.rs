@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::header::HeaderName;
 use serde_json::json;
 
-use super::cache::Rules;
+use super::cache::CacheRules;
 use crate::cache::dependence::Dependence;
 use crate::cache::rules::methods::{CachedMethod, Methods};
 use crate::cache::rules::policy::Lifetimes;
@@ -158,7 +158,7 @@ impl CacheSpec {
 
 impl CachingSpec {
     /// Checks it and makes it ready, but for its expressions.
-    pub fn rules(&self, problems: &mut Problems) -> Option<Rules> {
+    pub fn rules(&self, problems: &mut Problems) -> Option<CacheRules> {
         let lifetimes = Lifetimes {
             fallback: self.fallback,
             force: self.force,
@@ -180,7 +180,7 @@ impl CachingSpec {
         let vary = vary.into_iter().collect::<Option<Vec<_>>>()?;
         let methods = self.methods(problems)?;
         let max_size = self.max_size.bytes() as u64;
-        Some(Rules { lifetimes, methods, vary, max_size, dependence: Dependence::default() })
+        Some(CacheRules { lifetimes, methods, vary, max_size, dependence: Dependence::default() })
     }
 
     fn methods(&self, problems: &mut Problems) -> Option<Methods> {

@@ -4,7 +4,7 @@ use http::HeaderValue;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName};
 
-use super::policy::{Reason, Terms};
+use super::policy::{ReuseTerms, UncachedReason};
 use crate::http::date::Moment;
 use crate::telemetry::request_record::CacheResult;
 
@@ -13,7 +13,7 @@ pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// Why a request went further (RFC 9211, 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
+pub enum ForwardReason {
     /// This cache does not serve such requests.
     Bypass,
     Method,
@@ -29,16 +29,16 @@ pub enum Forward {
     Partial,
 }
 
-impl Forward {
+impl ForwardReason {
     fn word(self) -> &'static str {
         match self {
-            Forward::Bypass => "bypass",
-            Forward::Method => "method",
-            Forward::UriMiss => "uri-miss",
-            Forward::VaryMiss => "vary-miss",
-            Forward::Request => "request",
-            Forward::Stale => "stale",
-            Forward::Partial => "partial",
+            ForwardReason::Bypass => "bypass",
+            ForwardReason::Method => "method",
+            ForwardReason::UriMiss => "uri-miss",
+            ForwardReason::VaryMiss => "vary-miss",
+            ForwardReason::Request => "request",
+            ForwardReason::Stale => "stale",
+            ForwardReason::Partial => "partial",
         }
     }
 }
@@ -49,18 +49,18 @@ pub enum Happened {
     /// The request was answered from the cache.
     Hit,
     Forwarded {
-        why: Forward,
+        why: ForwardReason,
         /// The status of the upstream's answer, if the client got another one.
         status: Option<StatusCode>,
         /// Whether the answer is kept, or why not.
-        stored: Result<(), Option<Reason>>,
+        stored: Result<(), Option<UncachedReason>>,
         /// Whether it went together with others.
         collapsed: bool,
     },
 }
 
 /// Adds a cache's line to an answer, behind those of caches before it.
-pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Option<&Terms>, now: Moment) {
+pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Option<&ReuseTerms>, now: Moment) {
     let mut line = String::with_capacity(64);
     line.push_str(cache);
     match happened {
@@ -120,9 +120,9 @@ mod tests {
         let forwarded = |why, status, collapsed| Happened::Forwarded { why, status, stored: Ok(()), collapsed };
         for (happened, result) in [
             (Happened::Hit, CacheResult::Hit),
-            (forwarded(Forward::UriMiss, None, false), CacheResult::Miss),
-            (forwarded(Forward::UriMiss, None, true), CacheResult::Collapsed),
-            (forwarded(Forward::Stale, Some(StatusCode::NOT_MODIFIED), false), CacheResult::Revalidated),
+            (forwarded(ForwardReason::UriMiss, None, false), CacheResult::Miss),
+            (forwarded(ForwardReason::UriMiss, None, true), CacheResult::Collapsed),
+            (forwarded(ForwardReason::Stale, Some(StatusCode::NOT_MODIFIED), false), CacheResult::Revalidated),
         ] {
             let mut headers = HeaderMap::new();
             tell(&mut headers, "test", happened, None, Moment::now());

@@ -120,7 +120,7 @@ pub struct RequestControl {
 
 /// The dates of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
+pub struct AnswerDates {
     pub date: Option<Moment>,
     /// When it is stale. One that cannot be read is past.
     pub expires: Option<Moment>,
@@ -222,7 +222,7 @@ fn targeted(headers: &HeaderMap) -> Option<AnswerControl> {
     let entries = structured::dictionary(&text).filter(|entries| !entries.is_empty())?;
     let mut control = AnswerControl { targeted: true, ..AnswerControl::default() };
     for (name, value) in &entries {
-        use structured::Item::{Flag, Integer, Text, Token};
+        use structured::BareItem::{Flag, Integer, Text, Token};
         let time = match value {
             Integer(seconds) => Some(Duration::from_secs(u64::try_from(*seconds).unwrap_or(0).min(MOST_SECONDS))),
             _ => None,
@@ -245,9 +245,9 @@ fn targeted(headers: &HeaderMap) -> Option<AnswerControl> {
     Some(control)
 }
 
-impl Times {
+impl AnswerDates {
     pub fn of(headers: &HeaderMap) -> Self {
-        Times {
+        AnswerDates {
             date: single(headers, &DATE).and_then(|date| date::parse(date.as_bytes())),
             expires: expires(headers),
             age: age(headers),
@@ -343,7 +343,7 @@ fn unquote(value: &str) -> String {
 mod structured {
     /// A value.
     #[derive(Debug, PartialEq)]
-    pub(super) enum Item {
+    pub(super) enum BareItem {
         Integer(i64),
         Decimal,
         Text(String),
@@ -353,15 +353,15 @@ mod structured {
         List,
     }
 
-    pub(super) fn dictionary(text: &str) -> Option<Vec<(String, Item)>> {
-        let mut entries: Vec<(String, Item)> = Vec::new();
+    pub(super) fn dictionary(text: &str) -> Option<Vec<(String, BareItem)>> {
+        let mut entries: Vec<(String, BareItem)> = Vec::new();
         let mut rest = text.trim_matches(' ');
         while !rest.is_empty() {
             let (name, after) = key(rest)?;
             let (value, after) = match after.strip_prefix('=') {
                 Some(value) if value.starts_with('(') => list(value)?,
                 Some(value) => item(value)?,
-                None => (Item::Flag(true), after),
+                None => (BareItem::Flag(true), after),
             };
             let after = parameters(after)?.trim_start_matches([' ', '\t']);
             entries.retain(|(known, _)| known != name);
@@ -383,45 +383,47 @@ mod structured {
         first.map(|_| text.split_at(end))
     }
 
-    fn item(text: &str) -> Option<(Item, &str)> {
+    fn item(text: &str) -> Option<(BareItem, &str)> {
         match text.bytes().next()? {
             b'-' | b'0'..=b'9' => number(text),
             b'"' => string(text),
             b'?' => match text.get(..2)? {
-                "?1" => Some((Item::Flag(true), &text[2..])),
-                "?0" => Some((Item::Flag(false), &text[2..])),
+                "?1" => Some((BareItem::Flag(true), &text[2..])),
+                "?0" => Some((BareItem::Flag(false), &text[2..])),
                 _ => None,
             },
-            b':' => text[1..].split_once(':').map(|(_, rest)| (Item::Bytes, rest)),
+            b':' => text[1..].split_once(':').map(|(_, rest)| (BareItem::Bytes, rest)),
             b'*' | b'a'..=b'z' | b'A'..=b'Z' => {
                 let may = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
                 let end = text.bytes().position(|byte| !may(byte)).unwrap_or(text.len());
-                Some((Item::Token(text[..end].to_owned()), &text[end..]))
+                Some((BareItem::Token(text[..end].to_owned()), &text[end..]))
             }
             _ => None,
         }
     }
 
-    fn number(text: &str) -> Option<(Item, &str)> {
+    fn number(text: &str) -> Option<(BareItem, &str)> {
         let sign = usize::from(text.starts_with('-'));
         let end = text[sign..].bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.');
         let (number, rest) = text.split_at(end.map_or(text.len(), |end| end + sign));
         match number[sign..].split_once('.') {
             Some((whole, part)) => {
                 let sound = (1..=12).contains(&whole.len()) && (1..=3).contains(&part.len()) && !part.contains('.');
-                sound.then_some((Item::Decimal, rest))
+                sound.then_some((BareItem::Decimal, rest))
             }
-            None => {
-                number.parse().ok().filter(|_| number.len() - sign <= 15).map(|number| (Item::Integer(number), rest))
-            }
+            None => number
+                .parse()
+                .ok()
+                .filter(|_| number.len() - sign <= 15)
+                .map(|number| (BareItem::Integer(number), rest)),
         }
     }
 
-    fn string(text: &str) -> Option<(Item, &str)> {
+    fn string(text: &str) -> Option<(BareItem, &str)> {
         let (mut found, mut characters) = (String::new(), text.char_indices().skip(1));
         while let Some((at, character)) = characters.next() {
             match character {
-                '"' => return Some((Item::Text(found), &text[at + 1..])),
+                '"' => return Some((BareItem::Text(found), &text[at + 1..])),
                 '\\' => found.push(characters.next().map(|(_, next)| next).filter(|next| matches!(next, '"' | '\\'))?),
                 ' '..='~' => found.push(character),
                 _ => return None,
@@ -430,11 +432,11 @@ mod structured {
         None
     }
 
-    fn list(text: &str) -> Option<(Item, &str)> {
+    fn list(text: &str) -> Option<(BareItem, &str)> {
         let mut rest = text[1..].trim_start_matches(' ');
         loop {
             if let Some(after) = rest.strip_prefix(')') {
-                return Some((Item::List, after));
+                return Some((BareItem::List, after));
             }
             let after = parameters(item(rest)?.1)?;
             rest = after.trim_start_matches(' ');
@@ -542,16 +544,16 @@ mod tests {
 
     #[test]
     fn times_are_read_strictly() {
-        let age = |value: &str| Times::of(&headers(&[("age", value)])).age.as_secs();
+        let age = |value: &str| AnswerDates::of(&headers(&[("age", value)])).age.as_secs();
         assert_eq!(
             [age("7200"), age("7200, 0"), age("0, 7200"), age("abc"), age("-1"), age("7.0")],
             [7200, 7200, 0, 0, 0, 0]
         );
-        assert_eq!(Times::of(&headers(&[("age", "abc"), ("age", "7")])).age, Duration::ZERO);
+        assert_eq!(AnswerDates::of(&headers(&[("age", "abc"), ("age", "7")])).age, Duration::ZERO);
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let times = Times::of(&headers(&[("expires", date), ("date", date), ("last-modified", date)]));
+        let times = AnswerDates::of(&headers(&[("expires", date), ("date", date), ("last-modified", date)]));
         assert!(times.expires.is_some() && times.expires == times.date && times.date == times.modified);
-        assert_eq!(Times::of(&headers(&[("expires", "0")])).expires, Some(Moment::default()));
-        assert_eq!(Times::of(&headers(&[("expires", date), ("expires", date)])).expires, Some(Moment::default()));
+        assert_eq!(AnswerDates::of(&headers(&[("expires", "0")])).expires, Some(Moment::default()));
+        assert_eq!(AnswerDates::of(&headers(&[("expires", date), ("expires", date)])).expires, Some(Moment::default()));
     }
 }

@@ -28,7 +28,7 @@ pub struct Methods(Vec<CachedMethod>);
 
 /// How a cache serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum CacheService {
     /// The method is handled as RFC 9111 describes: answered from the cache, or it invalidates an entry.
     Usual,
     /// The method is handled like GET, with its body in the key.
@@ -49,16 +49,16 @@ impl Methods {
     }
 
     /// How a request of this method is served, with these header fields.
-    pub fn serve(&self, method: &Method, headers: &HeaderMap) -> Service {
+    pub fn serve(&self, method: &Method, headers: &HeaderMap) -> CacheService {
         let has = self.0.iter().any(|kept| kept.word() == method.as_str());
         match method.as_str() {
-            "GET" | "HEAD" if !has => Service::None,
+            "GET" | "HEAD" if !has => CacheService::None,
             "POST" | "QUERY" if has => {
                 // For these methods they mean something else (RFC 9110, 13.2.1), and are for the upstream.
                 let own = CONDITIONS.iter().chain([&RANGE]).any(|name| headers.contains_key(name));
-                if own { Service::None } else { Service::WithBody }
+                if own { CacheService::None } else { CacheService::WithBody }
             }
-            _ => Service::Usual,
+            _ => CacheService::Usual,
         }
     }
 }

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
-use super::control::{AnswerControl, RequestControl, Scoped, Times};
+use super::control::{AnswerControl, AnswerDates, RequestControl, Scoped};
 use super::vary::Vary;
 use crate::http::date::Moment;
 use crate::message::answer::OF_BYTES;
@@ -66,7 +66,7 @@ pub struct CredentialUse {
 
 /// Until when, and under which conditions, an answer may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct ReuseTerms {
     /// When it was made: its age is the time since.
     pub born: Moment,
     /// Up to which age it is fresh.
@@ -85,7 +85,7 @@ pub struct Terms {
 
 /// Why an answer is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum UncachedReason {
     /// `no-store`
     NoStore,
     Private,
@@ -107,28 +107,28 @@ pub enum Reason {
     Tags,
 }
 
-impl Reason {
+impl UncachedReason {
     /// For `Cache-Status` and `explain`.
     pub fn word(self) -> &'static str {
         match self {
-            Reason::NoStore => "no-store",
-            Reason::Private => "private",
-            Reason::Credentials => "credentials",
-            Reason::Cookie => "set-cookie",
-            Reason::Varies => "vary",
-            Reason::Status => "status",
-            Reason::NoLifetime => "no-lifetime",
-            Reason::TooLarge => "too-large",
-            Reason::Endless => "stream",
-            Reason::Method => "method",
-            Reason::Tags => "tags",
+            UncachedReason::NoStore => "no-store",
+            UncachedReason::Private => "private",
+            UncachedReason::Credentials => "credentials",
+            UncachedReason::Cookie => "set-cookie",
+            UncachedReason::Varies => "vary",
+            UncachedReason::Status => "status",
+            UncachedReason::NoLifetime => "no-lifetime",
+            UncachedReason::TooLarge => "too-large",
+            UncachedReason::Endless => "stream",
+            UncachedReason::Method => "method",
+            UncachedReason::Tags => "tags",
         }
     }
 }
 
 /// When an answer was asked for, and when its head came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchTimes {
     pub asked: Moment,
     /// When its head came.
     pub came: Moment,
@@ -171,34 +171,34 @@ pub fn keep(
     headers: &HeaderMap,
     personal: CredentialUse,
     lifetimes: &Lifetimes,
-    fetched: Fetched,
-) -> Result<Terms, Reason> {
+    fetched: FetchTimes,
+) -> Result<ReuseTerms, UncachedReason> {
     let control = AnswerControl::of(headers);
     // What cannot be understood is neither final nor known to be whole.
     if status.is_informational() || status == StatusCode::NOT_MODIFIED {
-        return Err(Reason::Status);
+        return Err(UncachedReason::Status);
     }
     if personal.address || Vary::of(headers) == Vary::Unknown {
-        return Err(Reason::Varies);
+        return Err(UncachedReason::Varies);
     }
     if control.private.is_whole() && !lifetimes.private {
-        return Err(Reason::Private);
+        return Err(UncachedReason::Private);
     }
     // An answer to credentials that must not be kept is none to force.
     let forced = lifetimes.force.is_some() && (lifetimes.private || personal == CredentialUse::default());
     let overruled = control.must_understand && understands(status) || forced;
     if control.no_store && !overruled || control.must_understand && !understands(status) {
-        return Err(Reason::NoStore);
+        return Err(UncachedReason::NoStore);
     }
-    let times = Times::of(headers);
+    let times = AnswerDates::of(headers);
     let explicit = explicit(&control, &times, fetched);
     check_personal(headers, &control, personal, lifetimes, explicit)?;
     let fresh = lifetime(status, &control, &times, lifetimes, explicit, fetched);
     let validates = headers.contains_key(ETAG) || times.modified.is_some();
     match fresh {
-        None => return Err(Reason::Status),
+        None => return Err(UncachedReason::Status),
         // An answer that is stale at once is useless, unless it can be validated.
-        Some(fresh) if fresh.is_zero() && !validates => return Err(Reason::NoLifetime),
+        Some(fresh) if fresh.is_zero() && !validates => return Err(UncachedReason::NoLifetime),
         Some(_) => {}
     }
     Ok(terms(&control, &times, lifetimes, fresh.unwrap_or_default(), fetched))
@@ -212,19 +212,19 @@ fn check_personal(
     personal: CredentialUse,
     lifetimes: &Lifetimes,
     explicit: Option<Duration>,
-) -> Result<(), Reason> {
+) -> Result<(), UncachedReason> {
     if lifetimes.private {
         return Ok(());
     }
     if sets_cookie(headers) && !lifetimes.cookies {
-        return Err(Reason::Cookie);
+        return Err(UncachedReason::Cookie);
     }
     // A lifetime that is ours is nothing that the answer allows.
     let explicit = explicit.filter(|_| lifetimes.force.is_none());
     let ours = explicit.is_none() && [lifetimes.force, lifetimes.fallback, lifetimes.negative] != [None; 3];
     let shared = control.public || !ours && (control.must_revalidate || control.s_maxage.is_some());
     if personal.authorization && !shared || personal.cookie && !control.public && explicit.is_none() {
-        return Err(Reason::Credentials);
+        return Err(UncachedReason::Credentials);
     }
     Ok(())
 }
@@ -239,7 +239,7 @@ pub fn sets_cookie(headers: &HeaderMap) -> bool {
 }
 
 /// The lifetime that the answer declares (RFC 9111, 4.2.1).
-fn explicit(control: &AnswerControl, times: &Times, fetched: Fetched) -> Option<Duration> {
+fn explicit(control: &AnswerControl, times: &AnswerDates, fetched: FetchTimes) -> Option<Duration> {
     let expires = || times.expires.map(|expires| expires.since(times.date.unwrap_or(fetched.came)));
     control.s_maxage.or(control.max_age).or_else(|| if control.targeted { None } else { expires() })
 }
@@ -248,10 +248,10 @@ fn explicit(control: &AnswerControl, times: &Times, fetched: Fetched) -> Option<
 fn lifetime(
     status: StatusCode,
     control: &AnswerControl,
-    times: &Times,
+    times: &AnswerDates,
     lifetimes: &Lifetimes,
     explicit: Option<Duration>,
-    fetched: Fetched,
+    fetched: FetchTimes,
 ) -> Option<Duration> {
     let heuristic = HEURISTIC.contains(&status.as_u16());
     let failure = status.is_client_error() || status.is_server_error();
@@ -276,12 +276,18 @@ fn lifetime(
 }
 
 /// How long an answer may be guessed to be fresh (RFC 9111, 4.2.2).
-pub(crate) fn guess(times: &Times, came: Moment) -> Duration {
+pub(crate) fn guess(times: &AnswerDates, came: Moment) -> Duration {
     let date = times.date.unwrap_or(came);
     times.modified.map(|modified| (date.since(modified) / 10).min(MOST_HEURISTIC)).unwrap_or_default()
 }
 
-fn terms(control: &AnswerControl, times: &Times, lifetimes: &Lifetimes, fresh: Duration, fetched: Fetched) -> Terms {
+fn terms(
+    control: &AnswerControl,
+    times: &AnswerDates,
+    lifetimes: &Lifetimes,
+    fresh: Duration,
+    fetched: FetchTimes,
+) -> ReuseTerms {
     // RFC 9111, 4.2.3
     let apparent = times.date.map_or(Duration::ZERO, |date| fetched.came.since(date));
     let corrected = times.age + fetched.came.since(fetched.asked);
@@ -293,7 +299,7 @@ fn terms(control: &AnswerControl, times: &Times, lifetimes: &Lifetimes, fresh: D
         false => own.or(other).unwrap_or_default(),
     };
     let stale_if_error = allowed(control.stale_if_error, lifetimes.stale_if_error);
-    Terms {
+    ReuseTerms {
         born: fetched.came.before(apparent.max(corrected)),
         fresh,
         stale_while_revalidate: allowed(control.stale_while_revalidate, lifetimes.stale),
@@ -307,10 +313,10 @@ fn terms(control: &AnswerControl, times: &Times, lifetimes: &Lifetimes, fresh: D
     }
 }
 
-impl Terms {
+impl ReuseTerms {
     /// The terms of an answer that arrived at this moment and is stale at once.
     pub fn stale(born: Moment) -> Self {
-        Terms { born, ..Terms::default() }
+        ReuseTerms { born, ..ReuseTerms::default() }
     }
 
     /// How old it is.
@@ -356,10 +362,10 @@ impl Terms {
     }
 
     /// Whether it may be given stale, now that the upstream has failed or not answered.
-    pub fn covers(&self, failure: Failure, now: Moment) -> bool {
+    pub fn covers(&self, failure: UpstreamFailure, now: Moment) -> bool {
         let most = match failure {
-            Failure::Status => self.stale_if_error,
-            Failure::Unreachable => self.stale_if_unreachable,
+            UpstreamFailure::Status => self.stale_if_error,
+            UpstreamFailure::Unreachable => self.stale_if_unreachable,
         };
         !self.always_validate && !self.must_revalidate && !most.is_zero() && self.staleness(now) <= most
     }
@@ -367,16 +373,16 @@ impl Terms {
 
 /// How an upstream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum UpstreamFailure {
     /// The upstream answered with 500, 502, 503 or 504 (RFC 5861, 4).
     Status,
     /// The upstream gave no answer.
     Unreachable,
 }
 
-impl Failure {
+impl UpstreamFailure {
     pub fn of(status: StatusCode) -> Option<Self> {
-        matches!(status.as_u16(), 500 | 502 | 503 | 504).then_some(Failure::Status)
+        matches!(status.as_u16(), 500 | 502 | 503 | 504).then_some(UpstreamFailure::Status)
     }
 }
 
@@ -465,7 +471,7 @@ pub fn invalidates(method: &Method, status: StatusCode) -> bool {
 pub fn is_shared_failure(status: StatusCode, headers: &HeaderMap) -> bool {
     let control = AnswerControl::of(headers);
     let personal = control.no_store || control.private != Scoped::Absent || headers.contains_key(SET_COOKIE);
-    Failure::of(status).is_some() && !personal
+    UpstreamFailure::of(status).is_some() && !personal
 }
 
 /// Whether it declares nothing about caching.
@@ -500,15 +506,15 @@ mod tests {
         headers
     }
 
-    fn kept(status: u16, text: &str, personal: CredentialUse, lifetimes: &Lifetimes) -> Result<u64, Reason> {
+    fn kept(status: u16, text: &str, personal: CredentialUse, lifetimes: &Lifetimes) -> Result<u64, UncachedReason> {
         let status = StatusCode::from_u16(status).expect("a status");
-        let fetched = Fetched { asked: NOW, came: NOW };
+        let fetched = FetchTimes { asked: NOW, came: NOW };
         keep(status, &headers(text), personal, lifetimes, fetched).map(|terms| terms.left(NOW).as_secs())
     }
 
     #[test]
     fn an_answer_is_kept_as_it_says() {
-        use Reason::{NoLifetime, NoStore, Private, Status, Varies};
+        use UncachedReason::{NoLifetime, NoStore, Private, Status, Varies};
         for (status, text, wanted) in [
             (200, "cache-control: max-age=60", Ok(60)),
             (200, "cache-control: max-age=60\nage: 20", Ok(40)),
@@ -537,12 +543,12 @@ mod tests {
             (200, "cache-control: no-store\ncdn-cache-control: max-age=60", Ok(60)),
             (200, "cache-control: max-age=60\ncdn-cache-control: no-store", Err(NoStore)),
             (200, "expires: now+60\ncdn-cache-control: foo", Err(NoLifetime)),
-            (200, "set-cookie: a=b\ncache-control: max-age=60", Err(Reason::Cookie)),
-            (200, "set-cookie: a=b\ncache-control: s-maxage=60, public", Err(Reason::Cookie)),
-            (200, "set-cookie: a=b\nexpires: now+60", Err(Reason::Cookie)),
+            (200, "set-cookie: a=b\ncache-control: max-age=60", Err(UncachedReason::Cookie)),
+            (200, "set-cookie: a=b\ncache-control: s-maxage=60, public", Err(UncachedReason::Cookie)),
+            (200, "set-cookie: a=b\nexpires: now+60", Err(UncachedReason::Cookie)),
             (200, "set-cookie: a=b\ncache-control: max-age=60, no-cache=\"set-cookie\"", Ok(60)),
             (200, "set-cookie: a=b\ncache-control: max-age=60, private=\"x, Set-Cookie\"", Ok(60)),
-            (200, "set-cookie: a=b\nlast-modified: now-1000", Err(Reason::Cookie)),
+            (200, "set-cookie: a=b\nlast-modified: now-1000", Err(UncachedReason::Cookie)),
             (304, "cache-control: max-age=60", Err(Status)),
         ] {
             let found = kept(status, text, CredentialUse::default(), &Lifetimes::default());
@@ -554,7 +560,7 @@ mod tests {
     fn what_was_made_for_credentials_is_kept_only_if_it_says_so() {
         let authorized = CredentialUse { authorization: true, ..CredentialUse::default() };
         for (text, wanted) in [
-            ("cache-control: max-age=60", Err(Reason::Credentials)),
+            ("cache-control: max-age=60", Err(UncachedReason::Credentials)),
             ("cache-control: max-age=60, public", Ok(60)),
             ("cache-control: max-age=60, must-revalidate", Ok(60)),
             ("cache-control: s-maxage=60", Ok(60)),
@@ -563,11 +569,11 @@ mod tests {
         }
         let cookie = CredentialUse { cookie: true, ..CredentialUse::default() };
         let own = Lifetimes { fallback: Some(Duration::from_secs(30)), ..Lifetimes::default() };
-        assert_eq!(kept(200, "", cookie, &own), Err(Reason::Credentials));
+        assert_eq!(kept(200, "", cookie, &own), Err(UncachedReason::Credentials));
         assert_eq!(kept(200, "cache-control: max-age=60", cookie, &own), Ok(60));
         // A lifetime of the configuration is none that the answer declares.
         for (text, wanted) in [
-            ("cache-control: must-revalidate", Err(Reason::Credentials)),
+            ("cache-control: must-revalidate", Err(UncachedReason::Credentials)),
             ("cache-control: max-age=60, must-revalidate", Ok(60)),
             ("cache-control: public", Ok(30)),
             ("cache-control: s-maxage=60", Ok(60)),
@@ -586,10 +592,10 @@ mod tests {
         for (status, text, wanted) in [
             (200, "", Ok(30)),
             (200, "cache-control: max-age=60", Ok(60)),
-            (200, "cache-control: no-store", Err(Reason::NoStore)),
+            (200, "cache-control: no-store", Err(UncachedReason::NoStore)),
             (404, "", Ok(5)),
-            (403, "", Err(Reason::Status)),
-            (200, "set-cookie: a=b", Err(Reason::Cookie)),
+            (403, "", Err(UncachedReason::Status)),
+            (200, "set-cookie: a=b", Err(UncachedReason::Cookie)),
         ] {
             assert_eq!(kept(status, text, CredentialUse::default(), &fills), wanted, "{status} {text}");
         }
@@ -597,8 +603,8 @@ mod tests {
         for (text, wanted) in [
             ("cache-control: no-store", Ok(30)),
             ("cache-control: max-age=60, no-cache", Ok(30)),
-            ("cache-control: private", Err(Reason::Private)),
-            ("set-cookie: a=b", Err(Reason::Cookie)),
+            ("cache-control: private", Err(UncachedReason::Private)),
+            ("set-cookie: a=b", Err(UncachedReason::Cookie)),
         ] {
             assert_eq!(kept(200, text, CredentialUse::default(), &forces), wanted, "{text}");
         }
@@ -612,16 +618,16 @@ mod tests {
         let cookie = CredentialUse { cookie: true, ..CredentialUse::default() };
         for personal in [authorized, cookie] {
             for (text, wanted) in [
-                ("", Err(Reason::Credentials)),
-                ("cache-control: max-age=60", Err(Reason::Credentials)),
-                ("cache-control: s-maxage=60", Err(Reason::Credentials)),
-                ("cache-control: max-age=60, must-revalidate", Err(Reason::Credentials)),
-                ("expires: now+60", Err(Reason::Credentials)),
-                ("cache-control: no-store", Err(Reason::NoStore)),
-                ("cache-control: public, no-store", Err(Reason::NoStore)),
-                ("cache-control: private", Err(Reason::Private)),
+                ("", Err(UncachedReason::Credentials)),
+                ("cache-control: max-age=60", Err(UncachedReason::Credentials)),
+                ("cache-control: s-maxage=60", Err(UncachedReason::Credentials)),
+                ("cache-control: max-age=60, must-revalidate", Err(UncachedReason::Credentials)),
+                ("expires: now+60", Err(UncachedReason::Credentials)),
+                ("cache-control: no-store", Err(UncachedReason::NoStore)),
+                ("cache-control: public, no-store", Err(UncachedReason::NoStore)),
+                ("cache-control: private", Err(UncachedReason::Private)),
                 ("cache-control: public, max-age=1", Ok(30)),
-                ("cache-control: public\nset-cookie: a=b", Err(Reason::Cookie)),
+                ("cache-control: public\nset-cookie: a=b", Err(UncachedReason::Cookie)),
             ] {
                 assert_eq!(kept(200, text, personal, &forces), wanted, "{text} {personal:?}");
             }
@@ -632,15 +638,15 @@ mod tests {
         }
         let with_cookies = Lifetimes { cookies: true, ..forces };
         assert_eq!(kept(200, "set-cookie: a=b", CredentialUse::default(), &with_cookies), Ok(30));
-        assert_eq!(kept(200, "set-cookie: a=b", cookie, &with_cookies), Err(Reason::Credentials));
+        assert_eq!(kept(200, "set-cookie: a=b", cookie, &with_cookies), Err(UncachedReason::Credentials));
         let addressed = CredentialUse { address: true, ..CredentialUse::default() };
-        assert_eq!(kept(200, "", addressed, &Lifetimes { private: true, ..forces }), Err(Reason::Varies));
+        assert_eq!(kept(200, "", addressed, &Lifetimes { private: true, ..forces }), Err(UncachedReason::Varies));
     }
 
     #[test]
     fn what_is_kept_is_used_as_it_says_and_as_the_request_takes_it() {
         let used = |answer: &str, age: u64, request: &str, invalid| {
-            let fetched = Fetched { asked: NOW, came: NOW };
+            let fetched = FetchTimes { asked: NOW, came: NOW };
             let terms =
                 keep(StatusCode::OK, &headers(answer), CredentialUse::default(), &Lifetimes::default(), fetched);
             let asked = RequestControl::of(&headers(request));
@@ -670,7 +676,7 @@ mod tests {
     #[test]
     fn a_stale_answer_is_given_for_a_failure_as_it_says() {
         let covers = |answer: &str, failure| {
-            let fetched = Fetched { asked: NOW, came: NOW };
+            let fetched = FetchTimes { asked: NOW, came: NOW };
             let terms =
                 keep(StatusCode::OK, &headers(answer), CredentialUse::default(), &Lifetimes::default(), fetched);
             terms.expect("it is kept").covers(failure, NOW.after(Duration::from_secs(70)))
@@ -684,7 +690,7 @@ mod tests {
             ("cache-control: s-maxage=60", false, false),
             ("cache-control: max-age=60, no-cache", false, false),
         ] {
-            let found = (covers(answer, Failure::Status), covers(answer, Failure::Unreachable));
+            let found = (covers(answer, UpstreamFailure::Status), covers(answer, UpstreamFailure::Unreachable));
             assert_eq!(found, (status, unreachable), "{answer}");
         }
     }

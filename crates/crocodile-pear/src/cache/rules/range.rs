@@ -14,7 +14,7 @@ pub enum RangeRequest {
 
 /// The bytes that a part holds, and the length of the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ContentRange {
     /// From the first position to before the last.
     pub bytes: Range<u64>,
     /// All bytes, if that is known.
@@ -23,7 +23,7 @@ pub struct Part {
 
 /// The part of a body to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum RangeSelection {
     Bytes(Range<u64>),
     /// The range is outside the body (416).
     Unsatisfiable,
@@ -50,23 +50,23 @@ fn position(text: &str) -> Option<u64> {
 
 impl RangeRequest {
     /// The bytes of this range, of a body of this length.
-    pub fn of(self, length: u64) -> Cut {
+    pub fn of(self, length: u64) -> RangeSelection {
         let bytes = match self {
             RangeRequest::From(first, last) => first..last.map_or(length, |last| last.saturating_add(1).min(length)),
             RangeRequest::Last(count) => length.saturating_sub(count)..length,
         };
-        if bytes.start < bytes.end { Cut::Bytes(bytes) } else { Cut::Unsatisfiable }
+        if bytes.start < bytes.end { RangeSelection::Bytes(bytes) } else { RangeSelection::Unsatisfiable }
     }
 
     /// The bytes of this range, as positions of the whole; `None` if the part does not have all of them.
-    pub fn within(self, part: &Part) -> Option<Range<u64>> {
-        let Cut::Bytes(bytes) = self.of(part.whole?) else { return None };
+    pub fn within(self, part: &ContentRange) -> Option<Range<u64>> {
+        let RangeSelection::Bytes(bytes) = self.of(part.whole?) else { return None };
         (part.bytes.start <= bytes.start && bytes.end <= part.bytes.end).then_some(bytes)
     }
 }
 
 /// The range of a 206; `None` if there are several.
-pub fn part(headers: &HeaderMap) -> Option<Part> {
+pub fn part(headers: &HeaderMap) -> Option<ContentRange> {
     let mut values = headers.get_all(CONTENT_RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     let (unit, range) = value.to_str().ok()?.trim().split_once(' ')?;
@@ -74,7 +74,7 @@ pub fn part(headers: &HeaderMap) -> Option<Part> {
     let (first, last) = bytes.split_once('-')?;
     let (first, last) = (position(first)?, position(last)?.checked_add(1)?);
     let whole = if whole == "*" { None } else { Some(position(whole)?) };
-    (first < last && whole.is_none_or(|whole| last <= whole)).then_some(Part { bytes: first..last, whole })
+    (first < last && whole.is_none_or(|whole| last <= whole)).then_some(ContentRange { bytes: first..last, whole })
 }
 
 /// `content-range` of these bytes.
@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn ranges_are_cut_of_wholes_and_of_parts() {
-        assert_eq!(RangeRequest::From(2, Some(99)).of(10), Cut::Bytes(2..10));
-        assert_eq!(RangeRequest::Last(99).of(10), Cut::Bytes(0..10));
-        assert_eq!(RangeRequest::From(10, None).of(10), Cut::Unsatisfiable);
-        assert_eq!(RangeRequest::Last(0).of(10), Cut::Unsatisfiable);
-        let part = Part { bytes: 4..9, whole: Some(10) };
+        assert_eq!(RangeRequest::From(2, Some(99)).of(10), RangeSelection::Bytes(2..10));
+        assert_eq!(RangeRequest::Last(99).of(10), RangeSelection::Bytes(0..10));
+        assert_eq!(RangeRequest::From(10, None).of(10), RangeSelection::Unsatisfiable);
+        assert_eq!(RangeRequest::Last(0).of(10), RangeSelection::Unsatisfiable);
+        let part = ContentRange { bytes: 4..9, whole: Some(10) };
         assert_eq!(RangeRequest::From(6, Some(8)).within(&part), Some(6..9));
         assert_eq!(RangeRequest::From(6, None).within(&part), None);
         assert_eq!(RangeRequest::From(0, Some(5)).within(&part), None);
@@ -119,8 +119,8 @@ mod tests {
     fn a_part_says_what_it_holds() {
         let read =
             |value: &'static str| part(&HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(value))]));
-        assert_eq!(read("bytes 4-8/10"), Some(Part { bytes: 4..9, whole: Some(10) }));
-        assert_eq!(read("bytes 4-8/*"), Some(Part { bytes: 4..9, whole: None }));
+        assert_eq!(read("bytes 4-8/10"), Some(ContentRange { bytes: 4..9, whole: Some(10) }));
+        assert_eq!(read("bytes 4-8/*"), Some(ContentRange { bytes: 4..9, whole: None }));
         for wrong in ["bytes 8-4/10", "bytes 4-10/10", "bytes */10", "items 1-2/3", "bytes 4-8"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

@@ -67,30 +67,30 @@ pub fn select(names: &[HeaderName], request: &HeaderMap) -> Selector {
 /// one it is, in `range`; that is for the request's range to ask.
 #[cfg(test)]
 pub fn matches(selector: &Selector, request: &HeaderMap, answer: &HeaderMap) -> bool {
-    Asked::of(request).matches(selector, answer)
+    VaryRequest::of(request).matches(selector, answer)
 }
 
 /// A request that is compared with several answers. What its fields mean is made out once.
-pub struct Asked<'a> {
+pub struct VaryRequest<'a> {
     request: &'a HeaderMap,
     /// The fields that were not equal as they came, in one form for all that mean the same.
     normal: RefCell<Vec<Selected>>,
     language: OnceCell<Option<String>>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> VaryRequest<'a> {
     /// The request with these header fields.
     pub fn of(request: &'a HeaderMap) -> Self {
-        Asked { request, normal: RefCell::default(), language: OnceCell::new() }
+        VaryRequest { request, normal: RefCell::default(), language: OnceCell::new() }
     }
 
     /// Whether an answer with this selector and these header fields is for this request, too.
     pub fn matches(&self, selector: &Selector, answer: &HeaderMap) -> bool {
         selector.iter().filter(|(name, _)| *name != RANGE).all(|(name, value)| {
             let same = match (value, plain(name, self.request)) {
-                (None, Plain::Absent) => true,
-                (None, _) | (Some(_), Plain::Absent) => false,
-                (Some(value), Plain::Line(asked)) if **value == *asked => true,
+                (None, PlainField::Absent) => true,
+                (None, _) | (Some(_), PlainField::Absent) => false,
+                (Some(value), PlainField::Line(asked)) if **value == *asked => true,
                 _ => self.means(name, value.as_deref()),
             };
             same || *name == ACCEPT_LANGUAGE && self.speaks(answer)
@@ -118,18 +118,18 @@ impl<'a> Asked<'a> {
 }
 
 /// A field as it came, where it came in one line at most.
-enum Plain<'a> {
+enum PlainField<'a> {
     Absent,
     Line(&'a [u8]),
     Lines,
 }
 
-fn plain<'a>(name: &HeaderName, request: &'a HeaderMap) -> Plain<'a> {
+fn plain<'a>(name: &HeaderName, request: &'a HeaderMap) -> PlainField<'a> {
     let mut lines = request.get_all(name).iter();
     match (lines.next(), lines.next()) {
-        (None, _) => Plain::Absent,
-        (Some(line), None) => Plain::Line(line.as_bytes()),
-        _ => Plain::Lines,
+        (None, _) => PlainField::Absent,
+        (Some(line), None) => PlainField::Line(line.as_bytes()),
+        _ => PlainField::Lines,
     }
 }
 

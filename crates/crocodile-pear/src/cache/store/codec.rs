@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use super::encoded_copies::Copies;
 use super::entry::{Entry, MOST_TAGS, Tags};
 use super::shared_body::SharedBody;
-use crate::cache::rules::policy::Terms;
+use crate::cache::rules::policy::ReuseTerms;
 use crate::http::date::Moment;
 
 /// The form of the bytes. Another form has another number; a gateway of another version reads it as a miss.
@@ -102,14 +102,14 @@ fn put_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
     }
 }
 
-fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
+fn put_terms(out: &mut Vec<u8>, terms: &ReuseTerms) {
     out.put_u64(terms.born.0);
     let lifetimes = [terms.fresh, terms.stale_while_revalidate, terms.stale_if_error, terms.stale_if_unreachable];
     lifetimes.iter().for_each(|time| out.put_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)));
     out.put_u8(u8::from(terms.always_validate) | u8::from(terms.must_revalidate) << 1);
 }
 
-fn terms(bytes: &mut Bytes) -> Option<Terms> {
+fn terms(bytes: &mut Bytes) -> Option<ReuseTerms> {
     let mut number = || bytes.try_get_u64().ok();
     let born = Moment(number()?);
     let mut lifetime = || number().map(Duration::from_millis);
@@ -117,7 +117,7 @@ fn terms(bytes: &mut Bytes) -> Option<Terms> {
     let (stale_if_error, stale_if_unreachable) = (lifetime()?, lifetime()?);
     let flags = bytes.try_get_u8().ok()?;
     let (always_validate, must_revalidate) = (flags & 1 != 0, flags & 2 != 0);
-    Some(Terms {
+    Some(ReuseTerms {
         born,
         fresh,
         stale_while_revalidate,
@@ -168,12 +168,12 @@ mod tests {
         let selector = vec![(http::header::ACCEPT_LANGUAGE, Some(b"sv"[..].into())), (http::header::COOKIE, None)];
         let tags = Tags::new(["item:1", "items"]);
         let (selector, copies) = (selector.into(), Copies::default());
-        let terms = Terms {
+        let terms = ReuseTerms {
             born: Moment(1_700_000_000_123),
             fresh: Duration::from_secs(30),
             stale_if_error: Duration::from_millis(1),
             must_revalidate: true,
-            ..Terms::default()
+            ..ReuseTerms::default()
         };
         Entry { status: StatusCode::NOT_FOUND, headers, selector, tags, terms, body, copies }
     }

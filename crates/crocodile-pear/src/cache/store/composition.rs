@@ -14,17 +14,17 @@ use http::header::{
 use super::entry::{Entry, MOST_TAGS, Tags};
 use super::tags;
 use crate::cache::dependence::Dependence;
-use crate::cache::downstream::{self, Made};
-use crate::cache::rules::policy::{self, CredentialUse, Fetched, Lifetimes, Reason, Terms};
+use crate::cache::downstream::{self, Assembly};
+use crate::cache::rules::policy::{self, CredentialUse, FetchTimes, Lifetimes, ReuseTerms, UncachedReason};
 use crate::cache::rules::vary::Vary;
-use crate::cache::said::{AskedWith, Said};
+use crate::cache::said::{AskedWith, CombinedDirectives};
 use crate::http::date::Moment;
 use crate::http::http1::{Fields, NameSet};
 use crate::message::answer::Answer;
 use crate::message::body::Body;
 
 /// The parts of one answer, noted as they come.
-pub struct Parts {
+pub struct AnswerParts {
     /// Made when the first part says something, or when it is asked for. Most answers never need it.
     sum: OnceLock<Box<Mutex<Sum>>>,
     /// Parts that say nothing, and that are not in the sum yet. Most parts are such ones.
@@ -38,14 +38,14 @@ pub struct Parts {
 #[derive(Clone, Default)]
 struct Sum {
     /// The directives of the parts for clients and for caches downstream.
-    said: Said,
+    said: CombinedDirectives,
     /// The terms of all parts that have some, combined.
-    terms: Option<Terms>,
+    terms: Option<ReuseTerms>,
     /// The terms of all parts that do not declare how long they are fresh, combined, as guessed from their dates: for
     /// where the configuration does not say it either.
-    silent: Option<Terms>,
+    silent: Option<ReuseTerms>,
     /// Why the whole is not kept.
-    forbidden: Vec<Reason>,
+    forbidden: Vec<UncachedReason>,
     /// Whether it is not kept for all by force: a part was made for credentials, and only a lifetime allows to share it.
     unforced: bool,
     personal: CredentialUse,
@@ -86,15 +86,15 @@ pub fn is_neutral(name: &HeaderName) -> bool {
     [ACCEPT_ENCODING, VIA, TE, MAX_FORWARDS].contains(name) || matches!(name.as_str(), "traceparent" | "tracestate")
 }
 
-impl Parts {
+impl AnswerParts {
     /// The parts of an answer that no cache of the gateway stores. `joins`: parts may come after its head.
     pub fn new(joins: bool) -> Arc<Self> {
-        Arc::new(Parts { sum: OnceLock::new(), silent: AtomicUsize::new(0), kept: false, joins })
+        Arc::new(AnswerParts { sum: OnceLock::new(), silent: AtomicUsize::new(0), kept: false, joins })
     }
 
     /// The parts of an answer that a cache may store.
     pub fn kept(joins: bool) -> Arc<Self> {
-        Arc::new(Parts { sum: OnceLock::new(), silent: AtomicUsize::new(0), kept: true, joins })
+        Arc::new(AnswerParts { sum: OnceLock::new(), silent: AtomicUsize::new(0), kept: true, joins })
     }
 
     fn sum(&self) -> MutexGuard<'_, Sum> {
@@ -109,7 +109,7 @@ impl Parts {
     /// Notes an answer that was asked for with nothing of the client's, if it says nothing of itself and no cache keeps the
     /// whole. Returns false for any other.
     pub fn note_plain(&self, headers: &Fields) -> bool {
-        let plain = !self.kept && !Said::tells(headers);
+        let plain = !self.kept && !CombinedDirectives::tells(headers);
         if plain {
             self.silent.fetch_add(1, Ordering::Relaxed);
         }
@@ -123,7 +123,7 @@ impl Parts {
         headers: &Fields,
         (personal, asked): (CredentialUse, &AskedWith),
         kept: Option<KeptPart<'_>>,
-        fetched: Fetched,
+        fetched: FetchTimes,
     ) {
         let mut sum = self.sum();
         sum.said.add(headers, asked, fetched.came);
@@ -136,7 +136,7 @@ impl Parts {
     pub fn note_silent(&self, came: Moment) {
         let mut sum = self.sum();
         sum.said.add_silent();
-        sum.add_silent(Terms::stale(came));
+        sum.add_silent(ReuseTerms::stale(came));
     }
 
     /// Gives the answer the fields that say how it may be kept.
@@ -149,7 +149,7 @@ impl Parts {
             return;
         }
         let sum = self.sum();
-        let made = if streaming { Made::Streaming(&sum.said) } else { Made::Whole(&sum.said) };
+        let made = if streaming { Assembly::Streaming(&sum.said) } else { Assembly::Whole(&sum.said) };
         // Only what has an end is measured from now.
         let now = sum.said.until.map_or(Moment::default(), |_| Moment::now());
         downstream::describe(answer.status, &mut answer.headers, made, dependence, now);
@@ -161,15 +161,15 @@ impl Parts {
     }
 
     /// The fields of an answer with this status that is kept on these terms, in addition to its own.
-    pub fn describe_kept(&self, status: StatusCode, headers: &mut Fields, terms: &Terms, dependence: &Dependence) {
-        let made = Made::Kept(&self.sum().said, terms);
+    pub fn describe_kept(&self, status: StatusCode, headers: &mut Fields, terms: &ReuseTerms, dependence: &Dependence) {
+        let made = Assembly::Kept(&self.sum().said, terms);
         downstream::describe(status, headers, made, dependence, Moment::now());
     }
 
     /// The header fields of an answer that is stored while its body still arrives.
-    pub fn describe_early(&self, status: StatusCode, terms: &Terms, dependence: &Dependence) -> HeaderMap {
+    pub fn describe_early(&self, status: StatusCode, terms: &ReuseTerms, dependence: &Dependence) -> HeaderMap {
         let (mut headers, sum) = (Fields::default(), self.sum());
-        let made = if self.joins { Made::Streaming(&sum.said) } else { Made::Kept(&sum.said, terms) };
+        let made = if self.joins { Assembly::Streaming(&sum.said) } else { Assembly::Kept(&sum.said, terms) };
         downstream::describe(status, &mut headers, made, dependence, Moment::now());
         headers.into_map()
     }
@@ -207,7 +207,7 @@ impl Parts {
     pub fn lack(&self) {
         let mut sum = self.sum();
         sum.said.lack();
-        sum.forbid(Reason::Status);
+        sum.forbid(UncachedReason::Status);
     }
 
     /// Whether a client's credentials were sent for a part.
@@ -233,11 +233,11 @@ impl Parts {
         answer: &Answer,
         lifetimes: &Lifetimes,
         dependence: &Dependence,
-        fetched: Fetched,
-    ) -> Result<Terms, Reason> {
+        fetched: FetchTimes,
+    ) -> Result<ReuseTerms, UncachedReason> {
         let mut sum = self.sum().clone();
         if policy::sets_cookie(&answer.headers) {
-            sum.forbid(Reason::Cookie);
+            sum.forbid(UncachedReason::Cookie);
         }
         // Other fields are those of a part, which has been noted.
         if dependence.sets_lifetime() && !policy::says_nothing(&answer.headers) {
@@ -250,13 +250,18 @@ impl Parts {
     ///
     /// # Errors
     /// Why it is not kept.
-    pub fn settled(&self, status: StatusCode, terms: Terms, lifetimes: &Lifetimes) -> Result<Terms, Reason> {
+    pub fn settled(
+        &self,
+        status: StatusCode,
+        terms: ReuseTerms,
+        lifetimes: &Lifetimes,
+    ) -> Result<ReuseTerms, UncachedReason> {
         let sum = self.sum();
         if let Some(reason) = sum.forbids(lifetimes) {
             return Err(reason);
         }
         if sum.tags.len() > MOST_TAGS {
-            return Err(Reason::TooLarge);
+            return Err(UncachedReason::TooLarge);
         }
         if lifetimes.force.is_some() || sum.terms.is_none() && sum.silent.is_none() {
             return Ok(terms);
@@ -272,7 +277,7 @@ impl Sum {
         headers: &HeaderMap,
         personal: CredentialUse,
         kept: Option<KeptPart<'_>>,
-        fetched: Fetched,
+        fetched: FetchTimes,
     ) {
         let entry = kept.map(|kept| kept.entry);
         self.personal.authorization |= personal.authorization;
@@ -281,14 +286,14 @@ impl Sum {
         self.tags = self.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
         match Vary::of(headers) {
             Vary::On(names) => self.vary.extend(names),
-            Vary::Unknown => self.forbid(Reason::Varies),
+            Vary::Unknown => self.forbid(UncachedReason::Varies),
         }
-        self.unforced |= policy::keep(status, headers, personal, &FORCED, fetched) == Err(Reason::Credentials);
+        self.unforced |= policy::keep(status, headers, personal, &FORCED, fetched) == Err(UncachedReason::Credentials);
         match policy::keep(status, headers, personal, &OURS, fetched) {
             // It may be kept for one client at its place, and the whole is for others, too.
-            Err(reason @ (Reason::Private | Reason::Credentials)) => self.forbid(reason),
+            Err(reason @ (UncachedReason::Private | UncachedReason::Credentials)) => self.forbid(reason),
             // With its cookie it is kept only where that is written.
-            Err(Reason::Cookie) if entry.is_none() => self.forbid(Reason::Cookie),
+            Err(UncachedReason::Cookie) if entry.is_none() => self.forbid(UncachedReason::Cookie),
             _ => {}
         }
         let own = policy::keep(status, headers, personal, &FOR_ONE, fetched);
@@ -297,22 +302,22 @@ impl Sum {
         match own {
             // What is guessed, or kept only to be validated, is no time that somebody has written.
             Ok(terms) if silent => self.add_silent(terms),
-            Err(Reason::NoLifetime) if silent => self.add_silent(Terms::stale(fetched.came)),
+            Err(UncachedReason::NoLifetime) if silent => self.add_silent(ReuseTerms::stale(fetched.came)),
             Ok(terms) => self.add(terms),
-            Err(Reason::NoLifetime) => self.add(Terms::stale(fetched.came)),
+            Err(UncachedReason::NoLifetime) => self.add(ReuseTerms::stale(fetched.came)),
             Err(reason) => self.forbid(reason),
         }
     }
 
-    fn add(&mut self, terms: Terms) {
+    fn add(&mut self, terms: ReuseTerms) {
         self.terms = Some(self.terms.map_or(terms, |known| together(known, terms)));
     }
 
-    fn add_silent(&mut self, terms: Terms) {
+    fn add_silent(&mut self, terms: ReuseTerms) {
         self.silent = Some(self.silent.map_or(terms, |known| together(known, terms)));
     }
 
-    fn forbid(&mut self, reason: Reason) {
+    fn forbid(&mut self, reason: UncachedReason) {
         if !self.forbidden.contains(&reason) {
             self.forbidden.push(reason);
         }
@@ -320,31 +325,31 @@ impl Sum {
 
     /// A private answer is kept if the key identifies the client, and a cookie where that is written. By force, also one
     /// with a fallback in the place of a part, or with a part that must not be kept, if it is for all.
-    fn forbids(&self, lifetimes: &Lifetimes) -> Option<Reason> {
+    fn forbids(&self, lifetimes: &Lifetimes) -> Option<UncachedReason> {
         let for_all = lifetimes.private || self.personal == CredentialUse::default();
-        let allowed = |reason: &Reason| match reason {
-            Reason::Status | Reason::NoStore => lifetimes.force.is_some() && for_all,
-            Reason::Private | Reason::Credentials => lifetimes.private,
-            Reason::Cookie => lifetimes.private || lifetimes.cookies,
+        let allowed = |reason: &UncachedReason| match reason {
+            UncachedReason::Status | UncachedReason::NoStore => lifetimes.force.is_some() && for_all,
+            UncachedReason::Private | UncachedReason::Credentials => lifetimes.private,
+            UncachedReason::Cookie => lifetimes.private || lifetimes.cookies,
             _ => false,
         };
-        let forced = (self.unforced && lifetimes.force.is_some()).then_some(&Reason::Credentials);
+        let forced = (self.unforced && lifetimes.force.is_some()).then_some(&UncachedReason::Credentials);
         self.forbidden.iter().chain(forced).find(|reason| !allowed(reason)).copied()
     }
 
-    fn whole(&self, status: StatusCode, lifetimes: &Lifetimes, now: Moment) -> Result<Terms, Reason> {
+    fn whole(&self, status: StatusCode, lifetimes: &Lifetimes, now: Moment) -> Result<ReuseTerms, UncachedReason> {
         if let Some(reason) = self.forbids(lifetimes) {
             return Err(reason);
         }
         let failure = status.is_client_error() || status.is_server_error();
         let configured = if failure { lifetimes.negative } else { lifetimes.fallback };
-        let fresh = |fresh: Duration| Terms {
+        let fresh = |fresh: Duration| ReuseTerms {
             born: now,
             fresh,
             stale_while_revalidate: lifetimes.stale.unwrap_or_default(),
             stale_if_error: lifetimes.stale_if_error.unwrap_or_default(),
             stale_if_unreachable: lifetimes.stale_if_error.unwrap_or(policy::DISCONNECTED),
-            ..Terms::default()
+            ..ReuseTerms::default()
         };
         if let Some(force) = lifetimes.force.filter(|_| !failure) {
             return Ok(fresh(force));
@@ -356,21 +361,23 @@ impl Sum {
             (None, Some(own)) if declared.is_none() => Some(fresh(own)),
             (None, _) => None,
         };
-        let Some(terms) = declared.into_iter().chain(other).reduce(together) else { return Err(Reason::NoLifetime) };
+        let Some(terms) = declared.into_iter().chain(other).reduce(together) else {
+            return Err(UncachedReason::NoLifetime);
+        };
         if failure && lifetimes.negative.is_none() {
-            return Err(Reason::Status);
+            return Err(UncachedReason::Status);
         }
         // It is composed, so nothing can validate it.
-        if terms.fresh.is_zero() || terms.always_validate { Err(Reason::NoLifetime) } else { Ok(terms) }
+        if terms.fresh.is_zero() || terms.always_validate { Err(UncachedReason::NoLifetime) } else { Ok(terms) }
     }
 }
 
 /// The terms with the lifetimes that the configuration allows beyond those of the parts.
-fn allow(terms: Terms, lifetimes: &Lifetimes) -> Terms {
+fn allow(terms: ReuseTerms, lifetimes: &Lifetimes) -> ReuseTerms {
     if terms.must_revalidate {
         return terms;
     }
-    Terms {
+    ReuseTerms {
         stale_while_revalidate: lifetimes.stale.unwrap_or(terms.stale_while_revalidate),
         stale_if_error: lifetimes.stale_if_error.unwrap_or(terms.stale_if_error),
         stale_if_unreachable: lifetimes.stale_if_error.unwrap_or(terms.stale_if_unreachable),
@@ -379,10 +386,10 @@ fn allow(terms: Terms, lifetimes: &Lifetimes) -> Terms {
 }
 
 /// The terms of two parts together: as old as the older one, fresh as long as both are.
-fn together(one: Terms, other: Terms) -> Terms {
+fn together(one: ReuseTerms, other: ReuseTerms) -> ReuseTerms {
     let born = one.born.min(other.born);
     let until = one.born.after(one.fresh).min(other.born.after(other.fresh));
-    Terms {
+    ReuseTerms {
         born,
         fresh: until.since(born),
         stale_while_revalidate: one.stale_while_revalidate.min(other.stale_while_revalidate),
@@ -399,7 +406,7 @@ mod tests {
 
     /// The fields of an answer made of parts: of those that say nothing, and of one with this `cache-control`.
     fn described(before: usize, control: Option<&'static str>, after: usize) -> HeaderMap {
-        let parts = Parts::new(false);
+        let parts = AnswerParts::new(false);
         let none = |count| (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
         none(before);
         if let Some(control) = control {
@@ -408,7 +415,7 @@ mod tests {
             let (headers, now) = (Fields::from(headers), Moment::now());
             assert!(!parts.note_plain(&headers), "it says something");
             let asked = (CredentialUse::default(), &AskedWith::default());
-            parts.note(StatusCode::OK, &headers, asked, None, Fetched { asked: now, came: now });
+            parts.note(StatusCode::OK, &headers, asked, None, FetchTimes { asked: now, came: now });
         }
         none(after);
         let mut answer = Answer::new(StatusCode::OK, Fields::default(), Body::empty());
@@ -441,7 +448,7 @@ mod tests {
                 ))
             };
             let made = |summed: bool| {
-                let parts = Parts::new(false);
+                let parts = AnswerParts::new(false);
                 (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
                 if summed {
                     drop(parts.sum());
@@ -458,6 +465,6 @@ mod tests {
 
     #[test]
     fn a_cache_is_told_of_every_part() {
-        assert!(!Parts::kept(false).note_plain(&Fields::default()));
+        assert!(!AnswerParts::kept(false).note_plain(&Fields::default()));
     }
 }

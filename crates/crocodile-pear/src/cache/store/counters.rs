@@ -14,7 +14,7 @@ pub enum CacheOwner {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CacheOutcome {
     /// The request was answered with a fresh entry.
     Hit,
     /// The answer was fetched, or could not be.
@@ -29,25 +29,25 @@ pub enum Outcome {
     Bypass,
 }
 
-/// The outcomes as labels, in the order of [`Outcome`].
+/// The outcomes as labels, in the order of [`CacheOutcome`].
 pub const OUTCOMES: [&str; 6] = ["hit", "miss", "stale", "revalidated", "collapsed", "bypass"];
 
 /// The counters of one cache.
-pub struct Traffic(Box<[ThreadCounters]>);
+pub struct Traffic(Box<[OutcomeCounters]>);
 
 /// The counters of a thread, on a cache line that no other thread writes.
 #[derive(Default)]
 #[repr(align(64))]
-struct ThreadCounters([AtomicU64; OUTCOMES.len()]);
+struct OutcomeCounters([AtomicU64; OUTCOMES.len()]);
 
 impl Default for Traffic {
     fn default() -> Self {
-        Traffic((0..THREADS).map(|_| ThreadCounters::default()).collect())
+        Traffic((0..THREADS).map(|_| OutcomeCounters::default()).collect())
     }
 }
 
 impl Traffic {
-    pub fn count(&self, outcome: Outcome) {
+    pub fn count(&self, outcome: CacheOutcome) {
         self.0[thread_id::index()].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -88,9 +88,9 @@ mod tests {
     fn a_cache_that_is_made_anew_counts_on_and_one_that_is_gone_is_forgotten() {
         let (traffics, here) = (Traffics::default(), CacheOwner::Upstream("shop".to_owned()));
         let before = traffics.at(&here);
-        before.count(Outcome::Stale);
+        before.count(CacheOutcome::Stale);
         let after = traffics.at(&here);
-        std::thread::scope(|scope| scope.spawn(|| after.count(Outcome::Stale)).join().expect("it counts"));
+        std::thread::scope(|scope| scope.spawn(|| after.count(CacheOutcome::Stale)).join().expect("it counts"));
         drop(before);
         assert_eq!(traffics.all()[0].1.sums(), [0, 0, 2, 0, 0, 0]);
         drop(after);

@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::encoded_copies::Copies;
 use super::shared_body::SharedBody;
-use crate::cache::rules::key::Name;
-use crate::cache::rules::policy::Terms;
+use crate::cache::rules::key::PurgeName;
+use crate::cache::rules::policy::ReuseTerms;
 use crate::cache::rules::vary::Selector;
 
 /// A stored answer, immutable except for a body that still arrives.
@@ -22,7 +22,7 @@ pub struct Entry {
     /// The fields that it depends on.
     pub tags: Tags,
     /// Until when, and under which conditions, it may be used.
-    pub terms: Terms,
+    pub terms: ReuseTerms,
     pub body: SharedBody,
     /// The same body in codings.
     pub copies: Copies,
@@ -30,7 +30,7 @@ pub struct Entry {
 
 /// The tags of an answer. A purge finds it by these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tags(Box<[Name]>);
+pub struct Tags(Box<[PurgeName]>);
 
 /// The maximum number of tags of an answer. A composed answer with more is not stored.
 pub const MOST_TAGS: usize = 1024;
@@ -38,15 +38,15 @@ pub const MOST_TAGS: usize = 1024;
 impl Tags {
     /// The tags with these numbers, as another gateway knows them.
     pub(crate) fn of_numbers(numbers: Vec<u64>) -> Self {
-        Tags::of(numbers.into_iter().map(Name::of_number).collect())
+        Tags::of(numbers.into_iter().map(PurgeName::of_number).collect())
     }
 
     /// These tags, each once.
     pub fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Self {
-        Tags::of(tags.into_iter().map(|tag| Name::of_tag(tag.as_ref())).collect())
+        Tags::of(tags.into_iter().map(|tag| PurgeName::of_tag(tag.as_ref())).collect())
     }
 
-    fn of(mut names: Vec<Name>) -> Self {
+    fn of(mut names: Vec<PurgeName>) -> Self {
         names.sort_unstable();
         names.dedup();
         Tags(names.into())
@@ -71,7 +71,7 @@ impl Tags {
     }
 
     /// The names by which a purge finds it.
-    pub fn names(&self) -> &[Name] {
+    pub fn names(&self) -> &[PurgeName] {
         &self.0
     }
 }

@@ -3,13 +3,13 @@
 /// A table of places of four, in which the oldest is overwritten.
 #[derive(Default)]
 pub struct Ghost {
-    places: Vec<Trace>,
+    places: Vec<EvictedHash>,
     clock: u32,
 }
 
 /// A part of a hash, and when it was evicted; 0 where nothing was.
 #[derive(Clone, Copy, Default)]
-struct Trace {
+struct EvictedHash {
     part: u32,
     time: u32,
 }
@@ -27,7 +27,7 @@ impl Ghost {
             return;
         }
         self.clock = self.clock.wrapping_add(1).max(1);
-        self.put(Trace { part: hash as u32, time: self.clock });
+        self.put(EvictedHash { part: hash as u32, time: self.clock });
     }
 
     /// Whether it was among the evicted of late, as many as there are entries; it is forgotten then.
@@ -45,30 +45,30 @@ impl Ghost {
     pub fn fit(&mut self, entries: usize) {
         let wanted = places(entries);
         if self.places.len() < wanted {
-            let old = std::mem::replace(&mut self.places, vec![Trace::default(); wanted]);
+            let old = std::mem::replace(&mut self.places, vec![EvictedHash::default(); wanted]);
             old.into_iter().filter(|trace| trace.time != 0).for_each(|trace| self.put(trace));
         }
     }
 
     /// The bytes that it grows by to fit so many.
     pub fn step(&self, entries: usize) -> usize {
-        places(entries).saturating_sub(self.places.len()) * size_of::<Trace>()
+        places(entries).saturating_sub(self.places.len()) * size_of::<EvictedHash>()
     }
 
     /// The bytes of memory that it takes.
     pub fn memory(&self) -> usize {
-        self.places.len() * size_of::<Trace>()
+        self.places.len() * size_of::<EvictedHash>()
     }
 
-    fn put(&mut self, trace: Trace) {
+    fn put(&mut self, trace: EvictedHash) {
         let clock = self.clock;
-        let age = |other: &Trace| if other.time == 0 { u32::MAX } else { clock.wrapping_sub(other.time) };
+        let age = |other: &EvictedHash| if other.time == 0 { u32::MAX } else { clock.wrapping_sub(other.time) };
         if let Some(oldest) = self.ways(trace.part).iter_mut().max_by_key(|other| age(other)) {
             *oldest = trace;
         }
     }
 
-    fn ways(&mut self, part: u32) -> &mut [Trace] {
+    fn ways(&mut self, part: u32) -> &mut [EvictedHash] {
         let start = (part as usize & (self.places.len() - 1)) & !(WAYS - 1);
         &mut self.places[start..start + WAYS]
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::cache::rules::key::{Key, Name, path};
+use crate::cache::rules::key::{Key, PurgeName, path};
 
 /// The entries of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,15 +34,15 @@ pub enum PurgeMode {
 
 /// When a fetch began, among the purges. An answer that was purged later is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
+pub struct PurgeMark {
     pub(crate) number: u64,
     /// The same in the second tier.
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: PurgeStamp,
 }
 
 /// The state of an entry after the purges since its mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum PurgeVerdict {
     /// No purge was about it.
     Good,
     /// The entry must be validated.
@@ -62,9 +62,9 @@ pub(crate) struct Purges {
 #[derive(Default)]
 struct Notes {
     /// Names that were purged since the last turn.
-    young: HashMap<Name, Note>,
+    young: HashMap<PurgeName, Note>,
     /// Names that were purged before. Dropped when every entry has been compared with them.
-    old: HashMap<Name, Note>,
+    old: HashMap<PurgeName, Note>,
     prefixes: VecDeque<(Box<str>, PurgeMode, u64)>,
     all: Note,
     /// Older entries with tags are stale: events may have been missed.
@@ -94,7 +94,7 @@ const MOST_PREFIXES: usize = 64;
 pub(crate) struct Subject<'a> {
     pub key: &'a Key,
     /// Its URL with and without the host, and its tags.
-    pub names: &'a [Name],
+    pub names: &'a [PurgeName],
     pub mark: u64,
 }
 
@@ -113,11 +113,11 @@ impl Note {
         }
     }
 
-    fn verdict(&self, mark: u64) -> Verdict {
+    fn verdict(&self, mark: u64) -> PurgeVerdict {
         if self.hard > mark {
-            return Verdict::Gone;
+            return PurgeVerdict::Gone;
         }
-        if self.soft > mark { Verdict::Stale } else { Verdict::Good }
+        if self.soft > mark { PurgeVerdict::Stale } else { PurgeVerdict::Good }
     }
 }
 
@@ -132,8 +132,8 @@ impl Purges {
         let mut notes = self.write();
         let number = self.number() + 1;
         match purge {
-            Purge::Url(url) => notes.young.entry(Name::of_url(url)).or_default().add(mode, number),
-            Purge::Tag(tag) => notes.young.entry(Name::of_tag(tag)).or_default().add(mode, number),
+            Purge::Url(url) => notes.young.entry(PurgeName::of_url(url)).or_default().add(mode, number),
+            Purge::Tag(tag) => notes.young.entry(PurgeName::of_tag(tag)).or_default().add(mode, number),
             Purge::Prefix(prefix) => notes.add_prefix(prefix, mode, number),
             Purge::All => notes.all.add(mode, number),
         }
@@ -183,7 +183,7 @@ impl Purges {
     }
 
     /// The state of an entry, and the purge number up to which it holds.
-    pub fn judge(&self, subject: &Subject<'_>) -> (Verdict, u64) {
+    pub fn judge(&self, subject: &Subject<'_>) -> (PurgeVerdict, u64) {
         let notes = self.read();
         (notes.judge(subject).max(notes.doubt(subject)), self.number())
     }
@@ -192,15 +192,15 @@ impl Purges {
     /// forbid it: it can be validated.
     pub fn admit(&self, subject: &Subject<'_>) -> Option<(bool, u64)> {
         let notes = self.read();
-        let admitted = subject.mark >= notes.floor && notes.judge(subject) == Verdict::Good;
-        admitted.then(|| (notes.doubt(subject) == Verdict::Stale, self.number()))
+        let admitted = subject.mark >= notes.floor && notes.judge(subject) == PurgeVerdict::Good;
+        admitted.then(|| (notes.doubt(subject) == PurgeVerdict::Stale, self.number()))
     }
 
     /// Whether a purge since its mark was about it, or a source of events was lost or back.
     pub fn concerns(&self, subject: &Subject<'_>) -> bool {
         let notes = self.read();
         let doubted = subject.tagged() && notes.doubted > subject.mark;
-        doubted || subject.mark < notes.floor || notes.judge(subject) != Verdict::Good
+        doubted || subject.mark < notes.floor || notes.judge(subject) != PurgeVerdict::Good
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Notes> {
@@ -222,46 +222,47 @@ impl Notes {
         self.prefixes.push_back((prefix.into(), mode, number));
     }
 
-    fn judge(&self, subject: &Subject<'_>) -> Verdict {
+    fn judge(&self, subject: &Subject<'_>) -> PurgeVerdict {
         let mark = subject.mark;
         let named = |name| {
-            let verdict =
-                |notes: &HashMap<Name, Note>| notes.get(name).map_or(Verdict::Good, |note| note.verdict(mark));
+            let verdict = |notes: &HashMap<PurgeName, Note>| {
+                notes.get(name).map_or(PurgeVerdict::Good, |note| note.verdict(mark))
+            };
             verdict(&self.young).max(verdict(&self.old))
         };
-        let names = subject.names.iter().map(named).max().unwrap_or(Verdict::Good);
+        let names = subject.names.iter().map(named).max().unwrap_or(PurgeVerdict::Good);
         let prefixes = self.prefixes.iter().filter(|(prefix, _, number)| *number > mark && begins(subject.key, prefix));
-        let prefixes = prefixes.map(|(_, mode, _)| mode.verdict()).max().unwrap_or(Verdict::Good);
+        let prefixes = prefixes.map(|(_, mode, _)| mode.verdict()).max().unwrap_or(PurgeVerdict::Good);
         names.max(prefixes).max(self.all.verdict(mark))
     }
 
-    fn doubt(&self, subject: &Subject<'_>) -> Verdict {
+    fn doubt(&self, subject: &Subject<'_>) -> PurgeVerdict {
         let doubted = subject.tagged() && (self.lost > 0 || self.doubted > subject.mark);
-        if doubted { Verdict::Stale } else { Verdict::Good }
+        if doubted { PurgeVerdict::Stale } else { PurgeVerdict::Good }
     }
 }
 
 impl PurgeMode {
-    fn verdict(self) -> Verdict {
+    fn verdict(self) -> PurgeVerdict {
         match self {
-            PurgeMode::Soft => Verdict::Stale,
-            PurgeMode::Hard => Verdict::Gone,
+            PurgeMode::Soft => PurgeVerdict::Stale,
+            PurgeMode::Hard => PurgeVerdict::Gone,
         }
     }
 }
 
 impl Purge {
     /// The name that it is about, if it is about one.
-    pub fn name(&self) -> Option<Name> {
+    pub fn name(&self) -> Option<PurgeName> {
         match self {
-            Purge::Url(url) => Some(Name::of_url(url)),
-            Purge::Tag(tag) => Some(Name::of_tag(tag)),
+            Purge::Url(url) => Some(PurgeName::of_url(url)),
+            Purge::Tag(tag) => Some(PurgeName::of_tag(tag)),
             Purge::Prefix(_) | Purge::All => None,
         }
     }
 
     /// Whether it is about an entry of this key with these tags.
-    pub fn is_about(&self, key: &Key, tags: &[Name]) -> bool {
+    pub fn is_about(&self, key: &Key, tags: &[PurgeName]) -> bool {
         match self.name() {
             Some(name) => tags.contains(&name) || key.names().contains(&name),
             None => self.names(&Subject { key, names: &[], mark: 0 }),
@@ -271,8 +272,8 @@ impl Purge {
     /// Whether it is about this entry.
     pub(crate) fn names(&self, subject: &Subject<'_>) -> bool {
         match self {
-            Purge::Url(url) => subject.names.contains(&Name::of_url(url)),
-            Purge::Tag(tag) => subject.names.contains(&Name::of_tag(tag)),
+            Purge::Url(url) => subject.names.contains(&PurgeName::of_url(url)),
+            Purge::Tag(tag) => subject.names.contains(&PurgeName::of_tag(tag)),
             Purge::Prefix(prefix) => begins(subject.key, prefix),
             Purge::All => true,
         }
@@ -286,7 +287,7 @@ fn begins(key: &Key, prefix: &str) -> bool {
 
 /// A number among the purges of a tier, and the life of the tier in which it counts. 0 and 0 before the tier was heard of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
+pub struct PurgeStamp {
     /// Another one after the tier has lost what it knew.
     pub life: u64,
     /// How many purges there were.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::entry::Entry;
 use super::shared_body::SharedBody;
 use crate::cache::rules::policy::opaque;
-use crate::cache::rules::range::{self, Cut, Part};
+use crate::cache::rules::range::{self, ContentRange, RangeSelection};
 use crate::http::date::{self, Moment};
 use crate::message::answer::Answer;
 use crate::message::body::Body;
@@ -98,13 +98,13 @@ pub fn answer(
             Answer::new(entry.status, headers, Body::empty())
         }
         None => Answer::new(entry.status, headers, body(None)),
-        Some((Cut::Unsatisfiable, part)) => {
+        Some((RangeSelection::Unsatisfiable, part)) => {
             let whole = part.whole.unwrap_or(part.bytes.end);
             crate::message::answer::undescribe(&mut headers);
             set(&mut headers, CONTENT_RANGE, &format!("bytes */{whole}"));
             Answer::new(StatusCode::RANGE_NOT_SATISFIABLE, headers, Body::empty())
         }
-        Some((Cut::Bytes(bytes), part)) => {
+        Some((RangeSelection::Bytes(bytes), part)) => {
             headers.insert(CONTENT_LENGTH, (bytes.end - bytes.start).into());
             // A kept part has a range of its own.
             set(&mut headers, CONTENT_RANGE, &range::content_range(&bytes, part.whole));
@@ -134,14 +134,14 @@ pub fn complete(headers: &mut HeaderMap, own: &HeaderMap) {
 }
 
 /// The range of the entry to send, with its bytes; `None` for all of it.
-fn cut(entry: &Entry, request: &HeaderMap) -> Option<(Cut, Part)> {
+fn cut(entry: &Entry, request: &HeaderMap) -> Option<(RangeSelection, ContentRange)> {
     let asked = range::asked(request).filter(|_| may_cut(&entry.headers, request))?;
     if entry.status == StatusCode::PARTIAL_CONTENT {
         let part = range::part(&entry.headers)?;
-        return Some((Cut::Bytes(asked.within(&part)?), part));
+        return Some((RangeSelection::Bytes(asked.within(&part)?), part));
     }
     let length = entry.body.length().filter(|_| entry.status == StatusCode::OK)?;
-    Some((asked.of(length), Part { bytes: 0..length, whole: Some(length) }))
+    Some((asked.of(length), ContentRange { bytes: 0..length, whole: Some(length) }))
 }
 
 /// RFC 9110, 15.4.5

@@ -9,14 +9,14 @@ use hashbrown::HashTable;
 
 use super::ghost::Ghost;
 use super::queue::{Queue, Slots};
-use crate::cache::rules::key::{Key, Name};
+use crate::cache::rules::key::{Key, PurgeName};
 use crate::cache::store::entry::Entry;
 
 /// An entry with what the store knows about it.
-pub struct Held {
+pub struct HeldEntry {
     pub key: Key,
     /// By which a purge finds it.
-    pub names: Box<[Name]>,
+    pub names: Box<[PurgeName]>,
     pub mark: u64,
     /// The number of the last purge that it was compared with.
     pub checked: u64,
@@ -40,7 +40,7 @@ const MOST_USES: u8 = 3;
 #[derive(Default)]
 pub struct Shard {
     table: HashTable<u32>,
-    slots: Slots<Held>,
+    slots: Slots<HeldEntry>,
     small: Queue,
     main: Queue,
     ghost: Ghost,
@@ -69,7 +69,7 @@ impl Shard {
         least.filter(|_| count >= VARIANTS).map(|(_, _, at)| at)
     }
 
-    pub fn held_mut(&mut self, at: u32) -> Option<&mut Held> {
+    pub fn held_mut(&mut self, at: u32) -> Option<&mut HeldEntry> {
         self.slots.get_mut(at)?.value.as_deref_mut()
     }
 
@@ -80,7 +80,7 @@ impl Shard {
         }
     }
 
-    pub fn insert(&mut self, held: Box<Held>, now: u64) {
+    pub fn insert(&mut self, held: Box<HeldEntry>, now: u64) {
         let (hash, cost) = (held.key.hash(), held.cost);
         let main = self.ghost.recall(hash, self.slots.len());
         let at = self.slots.take(hash, held);
@@ -98,7 +98,7 @@ impl Shard {
         queue.push(&mut self.slots, at, cost);
     }
 
-    pub fn remove(&mut self, at: u32) -> Option<Box<Held>> {
+    pub fn remove(&mut self, at: u32) -> Option<Box<HeldEntry>> {
         let slot = self.slots.get(at)?;
         let (hash, main, cost) = (slot.hash, slot.main, slot.value.as_ref()?.cost);
         let queue = if main { &mut self.main } else { &mut self.small };
@@ -121,7 +121,7 @@ impl Shard {
     }
 
     /// Takes out who is to leave.
-    pub fn evict(&mut self, now: u64) -> Option<Box<Held>> {
+    pub fn evict(&mut self, now: u64) -> Option<Box<HeldEntry>> {
         loop {
             let gone = if self.is_small_next() { self.evict_small(now) } else { self.evict_main(now) };
             if gone.is_some() || self.slots.len() == 0 {
@@ -141,7 +141,7 @@ impl Shard {
     }
 
     /// The oldest of the small queue leaves, or moves if it was used more than once.
-    fn evict_small(&mut self, now: u64) -> Option<Box<Held>> {
+    fn evict_small(&mut self, now: u64) -> Option<Box<HeldEntry>> {
         let at = self.small.first()?;
         let slot = self.slots.get(at)?;
         let (hash, uses, cost) = (slot.hash, slot.uses, slot.value.as_ref()?.cost);
@@ -155,7 +155,7 @@ impl Shard {
     }
 
     /// The oldest of the main queue leaves, or goes round again if it was used.
-    fn evict_main(&mut self, now: u64) -> Option<Box<Held>> {
+    fn evict_main(&mut self, now: u64) -> Option<Box<HeldEntry>> {
         let at = self.main.first()?;
         let slot = self.slots.get(at)?;
         let (uses, cost) = (slot.uses, slot.value.as_ref()?.cost);

@@ -13,10 +13,10 @@ use crate::message::body::Body;
 
 /// The body of an entry. A clone is the same body.
 #[derive(Clone)]
-pub struct SharedBody(Form);
+pub struct SharedBody(StoredBody);
 
 #[derive(Clone)]
-enum Form {
+enum StoredBody {
     /// Here before it was shared: the usual small one, without a lock or an allocation of its own.
     Whole(Bytes),
     Pieces(Arc<BodyState>),
@@ -26,7 +26,7 @@ enum Form {
 struct BodyState {
     /// Set at its end; read without a lock.
     complete: OnceLock<Complete>,
-    arriving: Mutex<Arriving>,
+    arriving: Mutex<PartialBody>,
     /// Its length, if the head had it.
     length: Option<u64>,
 }
@@ -50,7 +50,7 @@ struct BodyPiece {
 }
 
 #[derive(Default)]
-struct Arriving {
+struct PartialBody {
     pieces: Pieces,
     /// Small pieces gather here, so that one of many costs no allocation. They follow the pieces.
     tail: BytesMut,
@@ -63,7 +63,7 @@ struct Arriving {
     released: u64,
     /// The writer, waiting for the slowest reader.
     room: Option<Waker>,
-    end: Option<End>,
+    end: Option<BodyEnd>,
 }
 
 /// Where a reader is, and what wakes it.
@@ -72,13 +72,13 @@ struct ReaderPlace {
     waker: Option<Waker>,
 }
 
-enum End {
+enum BodyEnd {
     Whole(Option<HeaderMap>),
     Broken(Error),
 }
 
 /// Writes a body that arrives. Dropped before its end, it breaks the body for all readers.
-pub struct Writer(Arc<BodyState>);
+pub struct BodyWriter(Arc<BodyState>);
 
 /// Kept bytes are copied into pieces of one size, so that one body can reuse the memory of another: with pieces of
 /// any size, the allocator had 400 MiB of pages for 256 MiB of bodies. A larger size loses what it saves by fewer
@@ -91,7 +91,7 @@ const WINDOW: u64 = 1 << 20;
 impl From<Bytes> for SharedBody {
     fn from(bytes: Bytes) -> Self {
         if bytes.len() <= PIECE {
-            return SharedBody(Form::Whole(bytes));
+            return SharedBody(StoredBody::Whole(bytes));
         }
         let (body, writer) = SharedBody::arriving(Some(bytes.len() as u64));
         writer.push(bytes);
@@ -102,15 +102,15 @@ impl From<Bytes> for SharedBody {
 
 impl SharedBody {
     /// A body that will arrive, and its writer. `length`, if it is known.
-    pub fn arriving(length: Option<u64>) -> (SharedBody, Writer) {
+    pub fn arriving(length: Option<u64>) -> (SharedBody, BodyWriter) {
         let shared = Arc::new(BodyState { complete: OnceLock::new(), arriving: Mutex::default(), length });
-        (SharedBody(Form::Pieces(shared.clone())), Writer(shared))
+        (SharedBody(StoredBody::Pieces(shared.clone())), BodyWriter(shared))
     }
 
     /// All of it, for one reader: it gets what is there at once, and waits for the rest.
     pub fn read(&self) -> Body {
         match (self.whole(), &self.0) {
-            (None, Form::Pieces(shared)) => Body::Pulled(Box::pin(Reader::new(shared.clone(), 0, u64::MAX))),
+            (None, StoredBody::Pieces(shared)) => Body::Pulled(Box::pin(BodyReader::new(shared.clone(), 0, u64::MAX))),
             (bytes, _) => Body::Bytes(bytes.unwrap_or_default()),
         }
     }
@@ -118,15 +118,15 @@ impl SharedBody {
     /// All of it, if it is in memory in one piece and has no trailers.
     pub(crate) fn whole(&self) -> Option<Bytes> {
         match &self.0 {
-            Form::Whole(bytes) => Some(bytes.clone()),
-            Form::Pieces(shared) => shared.complete.get().and_then(Complete::whole),
+            StoredBody::Whole(bytes) => Some(bytes.clone()),
+            StoredBody::Pieces(shared) => shared.complete.get().and_then(Complete::whole),
         }
     }
 
     /// The bytes from `start` to before `end`, for one reader.
     pub fn read_range(&self, start: u64, end: u64) -> Body {
         match (self.whole(), &self.0) {
-            (None, Form::Pieces(shared)) => Body::Pulled(Box::pin(Reader::new(shared.clone(), start, end))),
+            (None, StoredBody::Pieces(shared)) => Body::Pulled(Box::pin(BodyReader::new(shared.clone(), start, end))),
             (bytes, _) => Body::Bytes(slice(&bytes.unwrap_or_default(), start, end)),
         }
     }
@@ -134,32 +134,32 @@ impl SharedBody {
     /// How long it is, if that is known already.
     pub fn length(&self) -> Option<u64> {
         match &self.0 {
-            Form::Whole(bytes) => Some(bytes.len() as u64),
-            Form::Pieces(shared) => shared.complete.get().map(|complete| complete.pieces.end).or(shared.length),
+            StoredBody::Whole(bytes) => Some(bytes.len() as u64),
+            StoredBody::Pieces(shared) => shared.complete.get().map(|complete| complete.pieces.end).or(shared.length),
         }
     }
 
     /// Whether all of it is here. One that broke never is.
     pub fn is_complete(&self) -> bool {
         match &self.0 {
-            Form::Whole(_) => true,
-            Form::Pieces(shared) => shared.complete.get().is_some(),
+            StoredBody::Whole(_) => true,
+            StoredBody::Pieces(shared) => shared.complete.get().is_some(),
         }
     }
 
     /// The fields after it, once it is here.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         match &self.0 {
-            Form::Whole(_) => None,
-            Form::Pieces(shared) => shared.complete.get()?.trailers.as_ref(),
+            StoredBody::Whole(_) => None,
+            StoredBody::Pieces(shared) => shared.complete.get()?.trailers.as_ref(),
         }
     }
 
     /// Its bytes in order, once it is here.
     pub fn pieces(&self) -> Option<Vec<Bytes>> {
         match &self.0 {
-            Form::Whole(bytes) => Some(vec![bytes.clone()]),
-            Form::Pieces(shared) => {
+            StoredBody::Whole(bytes) => Some(vec![bytes.clone()]),
+            StoredBody::Pieces(shared) => {
                 let complete = shared.complete.get()?;
                 Some(complete.pieces.list.iter().map(|piece| piece.bytes.clone()).collect())
             }
@@ -169,8 +169,8 @@ impl SharedBody {
     /// The bytes of memory that it takes beside its entry.
     pub(crate) fn cost(&self) -> usize {
         match &self.0 {
-            Form::Whole(bytes) => allocation(bytes.len()),
-            Form::Pieces(shared) => {
+            StoredBody::Whole(bytes) => allocation(bytes.len()),
+            StoredBody::Pieces(shared) => {
                 let pieces = shared.complete.get().map_or(&[][..], |complete| &complete.pieces.list);
                 let bytes: usize =
                     pieces.iter().map(|piece| size_of::<BodyPiece>() + allocation(piece.bytes.len())).sum();
@@ -226,7 +226,7 @@ impl Pieces {
     }
 }
 
-impl Arriving {
+impl PartialBody {
     fn end(&self) -> u64 {
         self.pieces.end + self.tail.len() as u64
     }
@@ -300,12 +300,12 @@ impl Arriving {
 }
 
 impl BodyState {
-    fn arriving(&self) -> MutexGuard<'_, Arriving> {
+    fn arriving(&self) -> MutexGuard<'_, PartialBody> {
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what has arrived, and wakes the waiting readers outside the lock.
-    fn change(&self, change: impl FnOnce(&mut Arriving)) {
+    fn change(&self, change: impl FnOnce(&mut PartialBody)) {
         let wakers = {
             let mut arriving = self.arriving();
             change(&mut arriving);
@@ -314,7 +314,7 @@ impl BodyState {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn end(&self, end: End) {
+    fn end(&self, end: BodyEnd) {
         if self.complete.get().is_some() {
             return;
         }
@@ -325,7 +325,7 @@ impl BodyState {
             arriving.flush();
             arriving.tail = BytesMut::new();
             match end {
-                End::Whole(trailers) if !arriving.passing => {
+                BodyEnd::Whole(trailers) if !arriving.passing => {
                     let mut pieces = std::mem::take(&mut arriving.pieces);
                     pieces.list.shrink_to_fit();
                     let _ = self.complete.set(Complete { pieces, trailers });
@@ -336,7 +336,7 @@ impl BodyState {
     }
 }
 
-impl Writer {
+impl BodyWriter {
     /// The next bytes have arrived.
     pub fn push(&self, bytes: Bytes) {
         if !bytes.is_empty() {
@@ -380,23 +380,23 @@ impl Writer {
 
     /// Ends the body, with the trailers after it.
     pub fn finish(self, trailers: Option<HeaderMap>) {
-        self.0.end(End::Whole(trailers));
+        self.0.end(BodyEnd::Whole(trailers));
     }
 
     /// Breaks the body off.
     pub fn fail(self, error: Error) {
-        self.0.end(End::Broken(error));
+        self.0.end(BodyEnd::Broken(error));
     }
 }
 
-impl Drop for Writer {
+impl Drop for BodyWriter {
     fn drop(&mut self) {
-        self.0.end(End::Broken(Error::new(Kind::Cut, "the answer was not read to its end")));
+        self.0.end(BodyEnd::Broken(Error::new(Kind::Cut, "the answer was not read to its end")));
     }
 }
 
 /// A reader of a body, from one offset to another.
-struct Reader {
+struct BodyReader {
     shared: Arc<BodyState>,
     at: u64,
     end: u64,
@@ -407,12 +407,12 @@ struct Reader {
     over: bool,
 }
 
-impl Reader {
+impl BodyReader {
     fn new(shared: Arc<BodyState>, at: u64, end: u64) -> Self {
         let mut arriving = shared.arriving();
         let place = (shared.complete.get().is_none()).then(|| arriving.register(at));
         drop(arriving);
-        Reader { shared, at, end, place, trailers: end == u64::MAX, over: false }
+        BodyReader { shared, at, end, place, trailers: end == u64::MAX, over: false }
     }
 
     fn give(&mut self, mut bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
@@ -461,12 +461,12 @@ impl Reader {
                 self.over = true;
                 Poll::Ready(Some(Err(Error::new(Kind::Cut, "the beginning of the answer was not kept"))))
             }
-            Some(End::Broken(error)) => {
+            Some(BodyEnd::Broken(error)) => {
                 let error = error.clone();
                 self.over = true;
                 Poll::Ready(Some(Err(error)))
             }
-            Some(End::Whole(trailers)) => {
+            Some(BodyEnd::Whole(trailers)) => {
                 let trailers = trailers.clone().filter(|_| self.trailers);
                 drop(arriving);
                 self.finish(trailers)
@@ -490,7 +490,7 @@ impl Reader {
     }
 }
 
-impl http_body::Body for Reader {
+impl http_body::Body for BodyReader {
     type Data = Bytes;
     type Error = Error;
 
@@ -523,7 +523,7 @@ impl http_body::Body for Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for BodyReader {
     fn drop(&mut self) {
         self.leave();
     }

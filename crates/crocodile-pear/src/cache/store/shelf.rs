@@ -6,13 +6,13 @@ use super::stored_answer::Kept;
 
 /// The shelf of one request. A layer that wants the entry puts a shelf into the request's extensions, in an `Arc`.
 pub struct Shelf {
-    source: Source,
+    owner: ShelfOwner,
     kept: OnceLock<Kept>,
 }
 
 /// Whose answers are left on a shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ShelfOwner {
     /// The parts of an endpoint's answer.
     Endpoint,
     /// The one call of a proxy, too.
@@ -21,13 +21,13 @@ pub enum Source {
 
 impl Shelf {
     /// An empty one.
-    pub fn new(source: Source) -> Self {
-        Shelf { source, kept: OnceLock::new() }
+    pub fn new(owner: ShelfOwner) -> Self {
+        Shelf { owner, kept: OnceLock::new() }
     }
 
     /// Whether the answer of a call is what the client gets.
     pub fn takes_calls(&self) -> bool {
-        self.source == Source::Call
+        self.owner == ShelfOwner::Call
     }
 
     /// Leaves what was given. Of several the first stays.

@@ -7,8 +7,8 @@ use http::HeaderMap;
 
 use super::encoded_copies::Copy;
 use super::entry::Entry;
-use super::shared_body::{SharedBody, Writer};
-use super::{Room, Store};
+use super::shared_body::{BodyWriter, SharedBody};
+use super::{Reservation, Store};
 use crate::cache::rules::key::Key;
 use crate::message::body::Body;
 
@@ -24,9 +24,9 @@ pub struct Making {
     kept: Kept,
     coding: &'static str,
     body: SharedBody,
-    writer: Writer,
+    writer: BodyWriter,
     /// `None` if there is no room for it.
-    room: Option<Room>,
+    room: Option<Reservation>,
     written: u64,
 }
 
@@ -63,7 +63,7 @@ impl Kept {
         }
         let (body, writer) = SharedBody::arriving(None);
         let kept = Kept { store: self.store.clone(), key: self.key.clone(), entry: self.entry.clone() };
-        let room = Some(Room::new(self.store.clone()));
+        let room = Some(Reservation::new(self.store.clone()));
         Some(Making { kept, coding, body, writer, room, written: 0 })
     }
 }

@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::shard::VARIANTS;
 use super::*;
-use crate::cache::rules::policy::Terms;
+use crate::cache::rules::policy::ReuseTerms;
 use crate::cache::{Entry, Kept, SharedBody, Tags};
 
 fn entry(body: &[u8], tags: &[&str]) -> Arc<Entry> {
@@ -14,7 +14,7 @@ fn entry(body: &[u8], tags: &[&str]) -> Arc<Entry> {
         headers: HeaderMap::new(),
         selector: Box::default(),
         tags: Tags::new(tags),
-        terms: Terms::default(),
+        terms: ReuseTerms::default(),
         body: SharedBody::from(Bytes::copy_from_slice(body)),
         copies: Default::default(),
     })
@@ -163,7 +163,7 @@ fn variant(language: &str, body: &[u8]) -> Arc<Entry> {
     let body = plain.body.clone();
     Arc::new(Entry {
         selector,
-        terms: Terms::default(),
+        terms: ReuseTerms::default(),
         body,
         status: StatusCode::OK,
         headers: HeaderMap::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::Either;
 
 use super::terms::Terms;
-use crate::cache::Parts;
+use crate::cache::AnswerParts;
 use crate::config::spec::Timeout;
 use crate::database::{Access, Before, Database, Query, Run, Wanted};
 use crate::error::{Error, Kind};
@@ -111,7 +111,7 @@ impl ReadyStatement {
             repeatable: self.is_repeatable(scope),
         };
         let answer = self.database.run(run).await;
-        if let Some(parts) = scope.parts::<Parts>() {
+        if let Some(parts) = scope.parts::<AnswerParts>() {
             match &answer {
                 Ok(_) => parts.note_silent(Moment::now()),
                 Err(_) => parts.lack(),

@@ -6,7 +6,7 @@ use http::header::{HeaderMap, HeaderName};
 
 use super::composed_part::{note, own, with_address};
 use crate::cache::rules::policy::CredentialUse;
-use crate::cache::{AskedWith, Audience, Cache, Distinction, Entry, Identity, KeptPart, Key, Parts, Shelf};
+use crate::cache::{AnswerParts, AskedWith, Audience, Cache, Distinction, Entry, Identity, KeptPart, Key, Shelf};
 use crate::error::Error;
 use crate::message::answer::Answer;
 use crate::request::context::Scope;
@@ -24,7 +24,7 @@ pub struct CacheScope {
     /// Whether the call names the client's address.
     pub(crate) addressed: bool,
     /// The answer that it is a part of.
-    pub(crate) parts: Option<Arc<Parts>>,
+    pub(crate) parts: Option<Arc<AnswerParts>>,
     /// The client's fields that the call sends as they came; only for a part.
     pub(crate) forwarded: Vec<HeaderName>,
     /// Where what is given is left, if it is all that the client gets.

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use http::header::{AUTHORIZATION, COOKIE, FORWARDED, HeaderMap, HeaderName, VARY};
 use pin_project_lite::pin_project;
 
-use crate::cache::rules::policy::{CredentialUse, Fetched};
+use crate::cache::rules::policy::{CredentialUse, FetchTimes};
 use crate::cache::rules::vary::Vary;
-use crate::cache::{AskedWith, KeptPart, Parts, is_neutral};
+use crate::cache::{AnswerParts, AskedWith, KeptPart, is_neutral};
 use crate::error::Error;
 use crate::http::date::Moment;
 use crate::http::http1::{Fields, NameSet};
@@ -18,7 +18,7 @@ use crate::request::context::Scope;
 
 /// The fields of a call whose answer is a part of another one, while they are set.
 pub(crate) struct PartFields {
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) parts: Arc<AnswerParts>,
     /// The fields that are written in the configuration.
     pub(crate) written: Vec<HeaderName>,
     /// Whether the call names the client's address.
@@ -28,7 +28,7 @@ pub(crate) struct PartFields {
 /// A call whose answer is a part of another one, and that no cache answers.
 #[derive(Clone)]
 pub struct ComposedPart {
-    parts: Arc<Parts>,
+    parts: Arc<AnswerParts>,
     /// The parts of the client's request that it has; most calls have none.
     asked: Option<Box<AskedFields>>,
 }
@@ -99,9 +99,14 @@ impl<C: Future<Output = Result<Answer, Error>>> Future for NotedCall<C> {
 }
 
 /// Notes an answer as a part of another one.
-pub(crate) fn note(parts: &Parts, answer: &Answer, asked: (CredentialUse, &AskedWith), kept: Option<KeptPart<'_>>) {
+pub(crate) fn note(
+    parts: &AnswerParts,
+    answer: &Answer,
+    asked: (CredentialUse, &AskedWith),
+    kept: Option<KeptPart<'_>>,
+) {
     let now = Moment::now();
-    parts.note(answer.status, &answer.headers, asked, kept, Fetched { asked: now, came: now });
+    parts.note(answer.status, &answer.headers, asked, kept, FetchTimes { asked: now, came: now });
 }
 
 pub(crate) fn with_address(personal: CredentialUse, addressed: bool, answer: &Answer) -> CredentialUse {

@@ -148,7 +148,7 @@ fn policy(case: &Case) -> Option<bool> {
     };
     let personal = CredentialUse { authorization: case.authorized, ..CredentialUse::default() };
     let status = StatusCode::from_u16(case.status).expect("a status");
-    let fetched = Fetched { asked: NOW, came: NOW };
+    let fetched = FetchTimes { asked: NOW, came: NOW };
     let terms = keep(status, &answer, personal, &Lifetimes::default(), fetched).ok()?;
     let Vary::On(names) = Vary::of(&answer) else { return None };
     let selector: Selector = select(&names, &request(&case.asked, &[]));

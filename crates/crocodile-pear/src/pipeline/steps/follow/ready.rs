@@ -13,7 +13,7 @@ use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
 use pin_project_lite::pin_project;
 
-use crate::cache::Parts;
+use crate::cache::AnswerParts;
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::http::http1::Fields;
@@ -900,7 +900,7 @@ impl ReadyFollow {
         let keeping = place.upstream.keep(scope, &mut fields)?;
         let affinity = place.upstream.affinity(scope)?;
         let headers = fields.into_map();
-        if let Some(parts) = scope.parts::<Parts>() {
+        if let Some(parts) = scope.parts::<AnswerParts>() {
             parts.note_dependence(place.upstream.own_dependence());
         }
         let start = || {
