@@ -32,20 +32,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-pub use self::address::{Address, Connected, DatabaseConnection, told};
-use self::failure::{Again, Failure, away, slow, unknown};
-use self::pipelined_connection::{Lines, ReadPlace};
-use self::pool::{Bounds, Pool};
+pub use self::address::{Connected, DatabaseAddress, DatabaseConnection, told};
+use self::failure::{Again, StatementFailure, away, slow, unknown};
+use self::pipelined_connection::{ReadPlace, SharedConnections};
+use self::pool::{DatabasePool, PoolBounds};
 pub use self::query::{Access, Query, writes};
-use self::query::{KnownQuery, Slots};
+use self::query::{KnownQuery, StatementSlots};
 use self::readers::{Chosen, Readers};
 use self::rows::Rows;
-pub use self::run::{Before, Run, Wanted};
-pub use self::server::ServerState;
-use self::server::{Guard, Server};
+pub use self::run::{EarlierStatement, StatementRun, Wanted};
+pub use self::server::DatabaseServerState;
+use self::server::{DatabaseServer, Guard};
 pub use self::spec::{DatabaseBreaker, DatabaseSpec, Statements};
 pub use self::statement_record::StatementEnd;
-use self::statement_record::{Noted, Times};
+use self::statement_record::{RunRecord, StatementTimes};
 use crate::config::carried_state::{Carry, Reading};
 use crate::config::files::Files;
 use crate::config::problem::{Problems, Span};
@@ -63,17 +63,17 @@ const ATTEMPTS: usize = 4;
 /// A database, ready: shared by all cores.
 pub struct Database {
     /// Where anything is run.
-    primary: Server,
+    primary: DatabaseServer,
     /// Where statements are run that only read.
     readers: Readers,
     timeout: Timeout,
-    times: Arc<Times>,
+    times: Arc<StatementTimes>,
     /// The places of its URL, and of those of the replicas.
     url: Span,
     replica_urls: Vec<Span>,
     /// The statements of the configuration, for the start.
     queries: Mutex<Vec<Arc<Query>>>,
-    slots: Arc<Slots>,
+    slots: Arc<StatementSlots>,
     carry: Carry,
 }
 
@@ -96,39 +96,49 @@ impl DatabaseSpec {
         let mut addresses = addresses.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
         let (address, mark) = addresses.next()?;
         let most = self.connections.get();
-        let bounds =
-            Bounds { most, waiting: self.waiting, wait: self.wait, connect: self.connect, statements: self.statements };
+        let bounds = PoolBounds {
+            most,
+            waiting: self.waiting,
+            wait: self.wait,
+            connect: self.connect,
+            statements: self.statements,
+        };
         let guard = |mark: Mark| {
             let rules = self.breaker.rules()?;
             Some(carry.part((mark, rules.explain())).state(|| Guard::new(rules)))
         };
         let part = |mark: Mark, access: Access| carry.part((mark, access, bounds));
-        let pool = |address: &Address, access| {
+        let pool = |address: &DatabaseAddress, access| {
             let (name, address) = (name.into(), address.clone());
-            move || Pool::new(name, address, bounds, access)
+            move || DatabasePool::new(name, address, bounds, access)
         };
-        let replica = |(address, mark): (Address, Mark)| {
-            Server::replica(pool(&address, Access::ReadOnly), guard(mark), &part(mark, Access::ReadOnly))
+        let replica = |(address, mark): (DatabaseAddress, Mark)| {
+            DatabaseServer::replica(pool(&address, Access::ReadOnly), guard(mark), &part(mark, Access::ReadOnly))
         };
-        let server = |access| Server::new(pool(&address, access), guard(mark), &part(mark, access));
+        let server = |access| DatabaseServer::new(pool(&address, access), guard(mark), &part(mark, access));
         Some(Arc::new(Database {
             primary: server(Access::ReadWrite),
             readers: Readers::new(addresses.map(replica).collect(), server(Access::ReadOnly)),
             timeout: self.timeout,
-            times: carry.state(Times::default),
+            times: carry.state(StatementTimes::default),
             url: self.url.span,
             replica_urls: self.replicas.iter().map(|url| url.span).collect(),
             queries: Mutex::default(),
-            slots: carry.state(Slots::default),
+            slots: carry.state(StatementSlots::default),
             carry,
         }))
     }
 
     /// An address, and what identifies it.
-    fn address(&self, url: &Located<Secret>, files: Files<'_>, problems: &mut Problems) -> Option<(Address, Mark)> {
+    fn address(
+        &self,
+        url: &Located<Secret>,
+        files: Files<'_>,
+        problems: &mut Problems,
+    ) -> Option<(DatabaseAddress, Mark)> {
         let reading = Reading::new(files);
         let files = |written: &_| reading.read(written);
-        let address = Address::compile(url, self.ca.as_ref(), &files, problems)?;
+        let address = DatabaseAddress::compile(url, self.ca.as_ref(), &files, problems)?;
         Some((address, Mark::of((url.value.expose(), reading.mark()))))
     }
 }
@@ -177,19 +187,19 @@ impl Database {
     /// Another configuration serves: connections that it does not have too are closed.
     pub fn end(&self, next: Option<&Database>) {
         let pools = || self.servers_and_last().map(|server| &server.pool);
-        let kept = |pool: &Arc<Pool>| {
+        let kept = |pool: &Arc<DatabasePool>| {
             next.is_some_and(|next| next.servers_and_last().any(|server| Arc::ptr_eq(&server.pool, pool)))
         };
         pools().filter(|pool| !kept(pool)).for_each(|pool| pool.retire());
     }
 
-    fn servers_and_last(&self) -> impl Iterator<Item = &Server> {
+    fn servers_and_last(&self) -> impl Iterator<Item = &DatabaseServer> {
         self.readers.all().chain([&self.primary])
     }
 
     /// Its servers, as they are now.
-    pub fn servers(&self) -> impl Iterator<Item = ServerState> {
-        [&self.primary].into_iter().chain(self.readers.replicas()).map(Server::state)
+    pub fn servers(&self) -> impl Iterator<Item = DatabaseServerState> {
+        [&self.primary].into_iter().chain(self.readers.replicas()).map(DatabaseServer::state)
     }
 
     /// Runs a statement.
@@ -198,7 +208,7 @@ impl Database {
     /// The error for the client: `BadRequest` for values that do not fit, `Refused` for what the database refuses,
     /// `Unavailable` and `Busy` if it cannot be reached or has no free connection, `Timeout`, and `Internal` for what
     /// the operator must correct.
-    pub async fn run(&self, run: Run) -> Result<Answer, Error> {
+    pub async fn run(&self, run: StatementRun) -> Result<Answer, Error> {
         let timeout = run.timeout.unwrap_or(self.timeout);
         let due = match timeout {
             Timeout::After(time) => Some(Instant::now() + time),
@@ -218,7 +228,7 @@ impl Database {
     /// Until the statement's own time is over, and any time.
     async fn attempts(
         &self,
-        run: &Run,
+        run: &StatementRun,
         idle: Timeout,
         (due, until): (Option<Instant>, Option<Instant>),
         sent: &AtomicBool,
@@ -232,12 +242,12 @@ impl Database {
         loop {
             let Chosen { server, mut tried, bit } = chosen;
             let note = || run.note.clone().map(|note| CallNote { attempt: attempt as u16, ..note });
-            let mut noted = match moved.take() {
-                Some(noted) => noted,
-                None => Noted::begin(note(), &server.pool, &run.query, &self.times, until),
+            let mut record = match moved.take() {
+                Some(record) => record,
+                None => RunRecord::begin(note(), &server.pool, &run.query, &self.times, until),
             };
             // Alone where something has failed: others may be the reason.
-            let lines = (attempt == 1 && run.may_share()).then_some(&*server.lines);
+            let shared = (attempt == 1 && run.may_share()).then_some(&*server.shared);
             let mut silent = pin!(async {
                 match run.repeatable {
                     true => server.silent().await,
@@ -246,8 +256,8 @@ impl Database {
             });
             let (began, generation) = (Instant::now(), server.pool.generation());
             let place = async {
-                match lines {
-                    Some(lines) => lines.place(&server.pool, &run.query).await,
+                match shared {
+                    Some(shared) => shared.place(&server.pool, &run.query).await,
                     None => server.pool.lease().await.map(ReadPlace::Alone),
                 }
             };
@@ -259,7 +269,7 @@ impl Database {
             let place = match place {
                 Ok(place) => place,
                 Err(error) => {
-                    noted.end(StatementEnd::Failed(error.kind()));
+                    record.end(StatementEnd::Failed(error.kind()));
                     if error.kind() == Kind::Busy && server.pool.has_waited(began) {
                         Box::pin(server.waited_in_vain(&mut tried)).await;
                     }
@@ -274,12 +284,12 @@ impl Database {
                     continue;
                 }
             };
-            noted.connected();
+            record.connected();
             tried.connected();
             sent.store(true, Relaxed);
             let failure = tokio::select! {
                 biased;
-                done = attempt_on(place, run, lines, idle, noted, &mut moved) => match done {
+                done = attempt_on(place, run, shared, idle, record, &mut moved) => match done {
                     Ok(answer) => {
                         tried.ended(Some(Verdict::Success));
                         server.back();
@@ -287,7 +297,7 @@ impl Database {
                     }
                     Err(failure) => failure,
                 },
-                () = &mut silent => Failure::silent(),
+                () = &mut silent => StatementFailure::silent(),
             };
             if failure.went == Some(Verdict::Success) {
                 server.hear();
@@ -322,7 +332,7 @@ impl Database {
 
 impl Database {
     /// A server that has not failed yet.
-    fn choose(&self, run: &Run, due: Option<Instant>, failed: u32) -> Result<Chosen<'_>, Error> {
+    fn choose(&self, run: &StatementRun, due: Option<Instant>, failed: u32) -> Result<Chosen<'_>, Error> {
         match run.query.access {
             Access::ReadWrite => self.primary.admit(due).map(|tried| Chosen { server: &self.primary, tried, bit: 0 }),
             Access::ReadOnly => self.readers.choose(due, failed),
@@ -333,27 +343,27 @@ impl Database {
 /// Runs it on a connection. If a statement moves to another connection, it is still noted as one.
 async fn attempt_on(
     place: ReadPlace,
-    run: &Run,
-    lines: Option<&Lines>,
+    run: &StatementRun,
+    shared: Option<&SharedConnections>,
     idle: Timeout,
-    mut noted: Noted,
-    moved: &mut Option<Noted>,
-) -> Result<Answer, Failure> {
+    mut record: RunRecord,
+    moved: &mut Option<RunRecord>,
+) -> Result<Answer, StatementFailure> {
     let place = match place {
         ReadPlace::Alone(lease) if !run.before.is_empty() => {
-            return Box::pin(transaction::run(lease, run, noted)).await;
+            return Box::pin(transaction::run(lease, run, record)).await;
         }
         place => place,
     };
-    match start::start(place, run, lines).await {
+    match start::start(place, run, shared).await {
         Ok((stream, prepared, running)) => {
-            let rows = Rows::new(stream, prepared, run.query.clone(), running, noted);
+            let rows = Rows::new(stream, prepared, run.query.clone(), running, record);
             answer::of(rows, run.wanted, idle).await
         }
         Err(failure) => {
             match failure.again {
-                Again::Elsewhere => *moved = Some(noted),
-                _ => noted.end(StatementEnd::Failed(failure.error.kind())),
+                Again::Elsewhere => *moved = Some(record),
+                _ => record.end(StatementEnd::Failed(failure.error.kind())),
             }
             Err(failure)
         }

@@ -215,10 +215,10 @@ fn tell_databases(gateway: &Gateway, lately: &Figures) -> Value {
     gateway.databases().iter().map(tell).collect()
 }
 
-fn tell_database_server(database: &Database, state: &database::ServerState, seen: &LatestFailures) -> Value {
+fn tell_database_server(database: &Database, state: &database::DatabaseServerState, seen: &LatestFailures) -> Value {
     let word = match state {
         _ if state.is_up() => "up",
-        database::ServerState { open: true, .. } => "breaker open",
+        database::DatabaseServerState { open: true, .. } => "breaker open",
         _ => "down",
     };
     json!({

@@ -6,7 +6,7 @@ mod spec;
 use std::sync::Arc;
 
 pub use self::query::{Access, Query, writes};
-pub use self::run::{Before, Run, Wanted};
+pub use self::run::{EarlierStatement, StatementRun, Wanted};
 pub use self::spec::{DatabaseBreaker, DatabaseSpec, Statements};
 use crate::config::carried_state::Carry;
 use crate::config::files::Files;
@@ -69,7 +69,7 @@ impl Database {
         match *self {}
     }
 
-    pub async fn run(&self, _: Run) -> Result<Answer, Error> {
+    pub async fn run(&self, _: StatementRun) -> Result<Answer, Error> {
         match *self {}
     }
 }

@@ -12,9 +12,9 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, SslNegotiation};
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{CancelToken, Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
 
-use super::dial::{Carrier, Place, asks_for_tls, race, within};
-use super::tls::Tls;
-use super::wire::{Named, Wire};
+use super::dial::{Carrier, DatabaseHost, asks_for_tls, race, within};
+use super::tls::DatabaseTls;
+use super::wire::{ConnectionNaming, RenamedConnection};
 use crate::config::files::Files;
 use crate::config::problem::Problems;
 use crate::config::spec::{Located, Secret};
@@ -22,9 +22,9 @@ use crate::net::url::is_here;
 
 /// The address of a database, with its credentials.
 #[derive(Clone)]
-pub struct Address {
+pub struct DatabaseAddress {
     config: Config,
-    tls: Tls,
+    tls: DatabaseTls,
     encryption: SslMode,
     role: Role,
     /// The host that answered last is tried first.
@@ -33,7 +33,7 @@ pub struct Address {
     trust: (bool, Option<Vec<u8>>),
 }
 
-impl PartialEq for Address {
+impl PartialEq for DatabaseAddress {
     fn eq(&self, other: &Self) -> bool {
         (&self.config, self.encryption, self.role, &self.trust)
             == (&other.config, other.encryption, other.role, &other.trust)
@@ -41,7 +41,7 @@ impl PartialEq for Address {
 }
 
 /// A connection of the client library, whose statements are renamed.
-pub type DatabaseConnection = Connection<Wire<Carrier>, NoTlsStream>;
+pub type DatabaseConnection = Connection<RenamedConnection<Carrier>, NoTlsStream>;
 
 /// A connection that was opened.
 pub struct Connected {
@@ -51,13 +51,13 @@ pub struct Connected {
     pub connection: DatabaseConnection,
     /// Whether a pooler is in front of the server: the process that answers is not the one that was greeted.
     pub pooled: bool,
-    pub(super) naming: Named,
+    pub(super) naming: ConnectionNaming,
     pub(super) host: usize,
 }
 
 const REMEDY: &str = "write `postgres://USER:PASSWORD@HOST:5432/DATABASE`; in the password, `@` is `%40`, `/` is `%2F`";
 
-impl Address {
+impl DatabaseAddress {
     /// Checks the URL. It may hold a password, so nothing of it is quoted.
     pub fn compile(
         url: &Located<Secret>,
@@ -104,9 +104,9 @@ impl Address {
             None => None,
         };
         let verified = mode == Mode::VerifyFull || authorities.is_some();
-        let tls = if verified { Tls::verified(authorities.as_deref()) } else { Tls::unverified() };
+        let tls = if verified { DatabaseTls::verified(authorities.as_deref()) } else { DatabaseTls::unverified() };
         match tls {
-            Ok(tls) => Some(Address {
+            Ok(tls) => Some(DatabaseAddress {
                 config,
                 tls,
                 encryption: mode.ssl(),
@@ -155,7 +155,7 @@ impl Address {
 
     async fn attempt(&self, host: usize, role: Role) -> Result<Connected, String> {
         let carrier = self.open(host).await.map_err(|error| error.to_string())?;
-        let (wire, naming) = Wire::new(carrier);
+        let (wire, naming) = RenamedConnection::new(carrier);
         let (client, mut connection) = self.config.connect_raw(wire, NoTls).await.map_err(|error| told(&error))?;
         let asked = async {
             let process = process(&client.cancel_token()).await;
@@ -178,7 +178,7 @@ impl Address {
     async fn open(&self, host: usize) -> std::io::Result<Carrier> {
         let (place, name) = self.place(host);
         let mut socket = place.open().await?;
-        if self.encryption == SslMode::Disable || matches!(place, Place::Unix(_)) {
+        if self.encryption == SslMode::Disable || matches!(place, DatabaseHost::Unix(_)) {
             return Ok(Carrier::Plain(socket));
         }
         let direct = self.config.get_ssl_negotiation() == SslNegotiation::Direct;
@@ -203,14 +203,14 @@ impl Address {
     }
 
     /// Where a host is, and its name.
-    fn place(&self, host: usize) -> (Place, String) {
+    fn place(&self, host: usize) -> (DatabaseHost, String) {
         let ports = self.config.get_ports();
         let port = ports.get(host).or(ports.first()).copied().unwrap_or(5432);
         match &self.config.get_hosts()[host] {
-            Host::Unix(folder) => (Place::Unix(folder.join(format!(".s.PGSQL.{port}"))), String::new()),
+            Host::Unix(folder) => (DatabaseHost::Unix(folder.join(format!(".s.PGSQL.{port}"))), String::new()),
             Host::Tcp(name) => {
                 let number = self.config.get_hostaddrs().get(host).map(ToString::to_string);
-                (Place::Tcp(number.unwrap_or_else(|| name.clone()), port), name.clone())
+                (DatabaseHost::Tcp(number.unwrap_or_else(|| name.clone()), port), name.clone())
             }
         }
     }
@@ -282,7 +282,7 @@ impl Role {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for DatabaseAddress {
     /// Without user and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = self.config.get_ports();
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn a_database_is_shown_without_its_password() {
         let url = Located::new(Secret::from("postgres://me:hunter2@db:1/shop".to_owned()), Default::default());
-        let database = Address::compile(&url, None, &|_| unreachable!(), &mut Problems::default());
+        let database = DatabaseAddress::compile(&url, None, &|_| unreachable!(), &mut Problems::default());
         assert_eq!(database.expect("it can be read").to_string(), "postgres://db:1/shop");
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use super::failure::Failure;
+use super::failure::StatementFailure;
 use super::rows::{ListBody, Progress, Rows};
 use super::run::Wanted;
 use crate::config::spec::Timeout;
@@ -16,7 +16,7 @@ use crate::message::body::Body;
 /// How deep a row without JSON columns nests: a list has at most six dimensions.
 const ROW_DEPTH: u8 = 8;
 
-pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer, Failure> {
+pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<Answer, StatementFailure> {
     if !rows.has_rows() {
         return changed(rows, wanted).await;
     }
@@ -24,17 +24,17 @@ pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<
     if wanted == Wanted::One {
         let mut row = Vec::with_capacity(256);
         if !rows.row(&mut row).await? {
-            return Err(Failure::answered(missing()));
+            return Err(StatementFailure::answered(missing()));
         }
-        rows.noted().head(StatusCode::OK);
-        rows.noted().bytes(row.len());
+        rows.record().head(StatusCode::OK);
+        rows.record().bytes(row.len());
         // To its end: before, what it changed is not there to stay.
         if rows.row(&mut Vec::new()).await? {
-            return Err(Failure::answered(several()));
+            return Err(StatementFailure::answered(several()));
         }
         return json(row.into(), deep);
     }
-    rows.noted().head(StatusCode::OK);
+    rows.record().head(StatusCode::OK);
     let mut list = ListBody::new(rows, idle);
     match list.begin().await? {
         Progress::Whole(list) => json(list, deep),
@@ -47,11 +47,11 @@ pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<
 }
 
 /// The answer of a statement without rows: how many it has changed.
-async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, Failure> {
+async fn changed(mut rows: Rows, wanted: Wanted) -> Result<Answer, StatementFailure> {
     while rows.row(&mut Vec::new()).await? {}
-    rows.noted().head(StatusCode::OK);
+    rows.record().head(StatusCode::OK);
     match (wanted, rows.affected()) {
-        (Wanted::One, 0) => Err(Failure::answered(missing())),
+        (Wanted::One, 0) => Err(StatementFailure::answered(missing())),
         (_, affected) => json(format!("{{\"rows\":{affected}}}").into(), false),
     }
 }
@@ -67,9 +67,9 @@ pub(super) fn missing() -> Error {
 }
 
 /// JSON as an answer; if it may nest deeply, it is checked.
-pub(super) fn json(bytes: Bytes, deep: bool) -> Result<Answer, Failure> {
+pub(super) fn json(bytes: Bytes, deep: bool) -> Result<Answer, StatementFailure> {
     let raw = match deep {
-        true => Raw::check(&bytes).map_err(Failure::answered)?,
+        true => Raw::check(&bytes).map_err(StatementFailure::answered)?,
         false => Raw::sound(bytes, ROW_DEPTH),
     };
     Ok(Answer::of_value(raw))

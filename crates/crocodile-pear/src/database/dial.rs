@@ -28,19 +28,19 @@ pub enum Carrier {
 
 /// A host that may be connected to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum DatabaseHost {
     /// A name or an address, and a port.
     Tcp(String, u16),
     /// A socket of the file system.
     Unix(PathBuf),
 }
 
-impl Place {
+impl DatabaseHost {
     /// Opens a socket: the first address of the host that answers.
     pub(super) async fn open(&self) -> io::Result<Socket> {
         match self {
-            Place::Unix(path) => socket::connect_unix(path).await.map(Socket::from),
-            Place::Tcp(host, port) => {
+            DatabaseHost::Unix(path) => socket::connect_unix(path).await.map(Socket::from),
+            DatabaseHost::Tcp(host, port) => {
                 let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), *port)).await?.collect();
                 let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
                 let attempts: Vec<_> = addresses.into_iter().map(socket::connect).collect();

@@ -13,7 +13,7 @@ use crate::resilience::verdict::Verdict;
 
 /// A statement that failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct StatementFailure {
     pub(super) error: Error,
     /// Whether it may be run again.
     pub(super) again: Again,
@@ -87,25 +87,30 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
     Error::new(Kind::Refused(status), detail)
 }
 
-impl Failure {
+impl StatementFailure {
     /// A failure that a second run would repeat.
     pub(super) fn lasting(error: Error) -> Self {
-        Failure { error, again: Again::Never, broken: false, went: None, renamed: false, only_reads: false }
+        StatementFailure { error, again: Again::Never, broken: false, went: None, renamed: false, only_reads: false }
     }
 
     /// The same for what the server has answered.
     pub(super) fn answered(error: Error) -> Self {
-        Failure { went: Some(Verdict::Success), ..Failure::lasting(error) }
+        StatementFailure { went: Some(Verdict::Success), ..StatementFailure::lasting(error) }
     }
 
     /// A statement that has not failed, and runs elsewhere.
     pub(super) fn elsewhere(error: Error) -> Self {
-        Failure { again: Again::Elsewhere, ..Failure::lasting(error) }
+        StatementFailure { again: Again::Elsewhere, ..StatementFailure::lasting(error) }
     }
 
     /// The server answers nothing: a read runs elsewhere.
     pub(super) fn silent() -> Self {
-        Failure { again: Again::Always, broken: true, went: Some(Verdict::Failure), ..Failure::lasting(away()) }
+        StatementFailure {
+            again: Again::Always,
+            broken: true,
+            went: Some(Verdict::Failure),
+            ..StatementFailure::lasting(away())
+        }
     }
 
     /// Translates an error of the client library. What the operator must correct is logged.
@@ -114,19 +119,19 @@ impl Failure {
             query.warn("the connection to the database was lost", failed);
             let detail = "the connection to the database was lost; whether the statement was done is not known";
             let error = Error::new(Kind::Unavailable, detail).after(SOON);
-            return Failure {
+            return StatementFailure {
                 error,
                 again: Again::IfReading,
                 broken: true,
                 went: Some(Verdict::Failure),
-                ..Failure::lasting(garbled())
+                ..StatementFailure::lasting(garbled())
             };
         };
         let failure = match *code {
-            SqlState::READ_ONLY_SQL_TRANSACTION if query.access == Access::ReadOnly => {
-                Failure::answered(Error::new(Kind::Internal, "a statement that may only read changes something"))
-            }
-            _ => Failure::of_code(code),
+            SqlState::READ_ONLY_SQL_TRANSACTION if query.access == Access::ReadOnly => StatementFailure::answered(
+                Error::new(Kind::Internal, "a statement that may only read changes something"),
+            ),
+            _ => StatementFailure::of_code(code),
         };
         match failure.error.kind() {
             _ if failure.renamed => query.warn(POOLER, failed),
@@ -138,11 +143,11 @@ impl Failure {
     }
 
     fn of_code(code: &SqlState) -> Self {
-        let lasting = Failure::answered;
-        let again = |error| Failure { again: Again::Always, ..Failure::answered(error) };
+        let lasting = StatementFailure::answered;
+        let again = |error| StatementFailure { again: Again::Always, ..StatementFailure::answered(error) };
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
-            Failure { again, broken: true, went: Some(Verdict::Failure), ..Failure::lasting(error) }
+            StatementFailure { again, broken: true, went: Some(Verdict::Failure), ..StatementFailure::lasting(error) }
         };
         let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
         match *code {
@@ -165,11 +170,14 @@ impl Failure {
             SqlState::LOCK_NOT_AVAILABLE => {
                 lasting(Error::new(Kind::Busy, "another transaction took too long").after(SOON))
             }
-            SqlState::QUERY_CANCELED => Failure { went: Some(Verdict::Failure), ..lasting(slow()) },
+            SqlState::QUERY_CANCELED => StatementFailure { went: Some(Verdict::Failure), ..lasting(slow()) },
             // A primary that is one no longer.
-            SqlState::READ_ONLY_SQL_TRANSACTION => {
-                Failure { broken: false, only_reads: true, went: Some(Verdict::Success), ..broken(Again::Always) }
-            }
+            SqlState::READ_ONLY_SQL_TRANSACTION => StatementFailure {
+                broken: false,
+                only_reads: true,
+                went: Some(Verdict::Success),
+                ..broken(Again::Always)
+            },
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE => bad("a number is out of range"),
             SqlState::STRING_DATA_RIGHT_TRUNCATION => bad("a text is too long"),
             SqlState::DATETIME_FIELD_OVERFLOW | SqlState::INVALID_DATETIME_FORMAT => {
@@ -177,7 +185,7 @@ impl Failure {
             }
             SqlState::DIVISION_BY_ZERO => bad("a number is divided by zero"),
             SqlState::UNTRANSLATABLE_CHARACTER => bad("a text has a character that cannot be stored"),
-            _ => Failure::of_class(code, again, broken),
+            _ => StatementFailure::of_class(code, again, broken),
         }
     }
 
@@ -185,24 +193,24 @@ impl Failure {
         let internal = || Error::new(Kind::Internal, "a statement failed");
         match code.code() {
             // The plan, or the statement itself, differs from what was prepared.
-            "0A000" => Failure { broken: true, ..again(internal()) },
+            "0A000" => StatementFailure { broken: true, ..again(internal()) },
             // There is no such statement, or there is one of this name: it has not been run.
-            "26000" | "42P05" => Failure { broken: true, renamed: true, ..again(internal()) },
+            "26000" | "42P05" => StatementFailure { broken: true, renamed: true, ..again(internal()) },
             // Other parameters than were described, or a pooler that says so in its own words.
-            "08P01" => Failure { renamed: true, ..broken(Again::IfReading) },
+            "08P01" => StatementFailure { renamed: true, ..broken(Again::IfReading) },
             code if code.starts_with("22") => bad("a value does not fit"),
             code if code.starts_with("23") => {
-                Failure::answered(refused(StatusCode::UNPROCESSABLE_ENTITY, "a value is not allowed"))
+                StatementFailure::answered(refused(StatusCode::UNPROCESSABLE_ENTITY, "a value is not allowed"))
             }
             code if code.starts_with("08") || code.starts_with("57P") => broken(Again::IfReading),
             code if code.starts_with("53") => broken(Again::Always),
-            _ => Failure::answered(internal()),
+            _ => StatementFailure::answered(internal()),
         }
     }
 }
 
-fn bad(detail: &'static str) -> Failure {
-    Failure::answered(Error::new(Kind::BadRequest, detail))
+fn bad(detail: &'static str) -> StatementFailure {
+    StatementFailure::answered(Error::new(Kind::BadRequest, detail))
 }
 
 #[cfg(test)]
@@ -227,7 +235,7 @@ mod tests {
             ("57014", 504, Again::Never, Verdict::Failure),
         ];
         for (code, status, again, went) in cases {
-            let failure = Failure::of_code(&SqlState::from_code(code));
+            let failure = StatementFailure::of_code(&SqlState::from_code(code));
             let told = (failure.error.status().as_u16(), failure.again, failure.went);
             assert_eq!(told, (status, again, Some(went)), "{code}");
         }

@@ -6,25 +6,25 @@ use std::sync::Arc;
 use tokio_postgres::Client;
 
 use super::pipelined_connection::{ReadPlace, Seat};
-use super::pool::Lease;
-use super::query::{Prepared, Query};
+use super::pool::DatabaseLease;
+use super::query::{PreparedStatement, Query};
 use super::stop;
 
 /// A connection on which something runs.
-pub(super) struct Running {
+pub(super) struct BusyConnection {
     /// The place on a connection; `None` once it has ended.
     place: Option<ReadPlace>,
     /// Whether a transaction is open: the connection is not used again if it is left before its end.
     transaction: bool,
 }
 
-impl Running {
+impl BusyConnection {
     pub(super) fn new(place: ReadPlace) -> Self {
-        Running { place: Some(place), transaction: false }
+        BusyConnection { place: Some(place), transaction: false }
     }
 
-    pub(super) fn in_transaction(lease: Lease) -> Self {
-        Running { place: Some(ReadPlace::Alone(lease)), transaction: true }
+    pub(super) fn in_transaction(lease: DatabaseLease) -> Self {
+        BusyConnection { place: Some(ReadPlace::Alone(lease)), transaction: true }
     }
 
     /// The connection.
@@ -52,7 +52,7 @@ impl Running {
     }
 
     /// Keeps what was prepared, and gives the connection on: nothing runs on it any more.
-    pub(super) fn prepared(mut self, query: &Query, prepared: &Arc<Prepared>) -> Option<Lease> {
+    pub(super) fn prepared(mut self, query: &Query, prepared: &Arc<PreparedStatement>) -> Option<DatabaseLease> {
         match self.place.take() {
             Some(ReadPlace::Alone(mut lease)) => {
                 lease.keep(query, prepared.clone());
@@ -74,7 +74,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for BusyConnection {
     fn drop(&mut self) {
         match self.place.take() {
             Some(ReadPlace::Alone(lease)) => stop::begin(lease, self.transaction),

@@ -19,14 +19,14 @@ pub(super) struct Parameter(Option<Vec<u8>>);
 
 /// The expected type of a value, in words for the client.
 #[derive(Debug, PartialEq)]
-pub(super) struct Unfit(pub(super) String);
+pub(super) struct UnfitParameter(pub(super) String);
 
 impl Parameter {
     /// Converts a value to a type.
     ///
     /// # Errors
     /// The type that it must have.
-    pub(super) fn of(data: Data, kind: &Type) -> Result<Self, Unfit> {
+    pub(super) fn of(data: Data, kind: &Type) -> Result<Self, UnfitParameter> {
         let mut out = Vec::new();
         let sent = match data {
             // The bytes as they arrived: they need not be parsed.
@@ -37,7 +37,7 @@ impl Parameter {
             data => convert(&data.into_value(), kind, &mut out)?,
         };
         if sent && *kind == Type::JSONB && form::has_endless_number(&out) {
-            return Err(Unfit(format!("must have no number of more than {} digits", form::DIGITS)));
+            return Err(UnfitParameter(format!("must have no number of more than {} digits", form::DIGITS)));
         }
         Ok(Parameter(sent.then_some(out)))
     }
@@ -69,7 +69,7 @@ fn is_json(kind: &Type) -> bool {
 }
 
 /// Appends the text of a value; answers whether there is one, and not null.
-fn convert(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<bool, Unfit> {
+fn convert(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<bool, UnfitParameter> {
     let shape = value::shape(value);
     if matches!(shape, Shape::Null) {
         return Ok(false);
@@ -84,7 +84,7 @@ fn convert(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<bool, Unfit>
     Ok(true)
 }
 
-fn simple(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn simple(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let shape = value::shape(value);
     if let (Shape::Bytes(bytes), false) = (&shape, *kind == Type::BYTEA) {
         let text = std::str::from_utf8(bytes).map_err(|_| unfit("be text"))?;
@@ -125,11 +125,11 @@ fn simple(value: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn unfit(wanted: &str) -> Unfit {
-    Unfit(format!("must {wanted}"))
+fn unfit(wanted: &str) -> UnfitParameter {
+    UnfitParameter(format!("must {wanted}"))
 }
 
-fn must<T>(wanted: &str) -> Result<T, Unfit> {
+fn must<T>(wanted: &str) -> Result<T, UnfitParameter> {
     Err(unfit(wanted))
 }
 
@@ -151,7 +151,7 @@ fn digits(literal: &str) -> Option<i64> {
     format!("{kept}{}", "0".repeat(zeros)).parse().ok()
 }
 
-fn whole(shape: &Shape<'_>, least: i64, most: i64, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn whole(shape: &Shape<'_>, least: i64, most: i64, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let exact = |number: f64| (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64);
     let number = match shape {
         Shape::Integer(number) => i64::try_from(*number).ok(),
@@ -167,7 +167,7 @@ fn whole(shape: &Shape<'_>, least: i64, most: i64, out: &mut Vec<u8>) -> Result<
 }
 
 /// A number that may have a fraction, as it was written. The others that PostgreSQL has are text, as they are read.
-fn float(shape: &Shape<'_>, fits: impl Fn(&str) -> bool, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn float(shape: &Shape<'_>, fits: impl Fn(&str) -> bool, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let text = match shape {
         Shape::Integer(number) => number.to_string(),
         Shape::Float(number) if number.is_finite() => format!("{number:e}"),
@@ -190,7 +190,7 @@ fn float(shape: &Shape<'_>, fits: impl Fn(&str) -> bool, out: &mut Vec<u8>) -> R
 }
 
 /// Text of a certain form.
-fn formed(shape: &Shape<'_>, is: impl Fn(&str) -> bool, wanted: &str, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn formed(shape: &Shape<'_>, is: impl Fn(&str) -> bool, wanted: &str, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let text = match shape {
         Shape::Text(text) => std::str::from_utf8(text).ok().filter(|text| is(text)),
         _ => None,
@@ -206,7 +206,7 @@ fn formed(shape: &Shape<'_>, is: impl Fn(&str) -> bool, wanted: &str, out: &mut 
 }
 
 /// Base64, or bytes that an expression made.
-fn bytes(shape: &Shape<'_>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn bytes(shape: &Shape<'_>, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let bytes = match shape {
         Shape::Text(text) => STANDARD.decode(text).map_err(|_| unfit("be bytes as Base64"))?,
         Shape::Bytes(bytes) => bytes.to_vec(),
@@ -218,7 +218,7 @@ fn bytes(shape: &Shape<'_>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn label(shape: &Shape<'_>, labels: &[String], out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn label(shape: &Shape<'_>, labels: &[String], out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     match shape {
         Shape::Text(text) if labels.iter().any(|label| label.as_bytes() == *text) => {
             out.extend_from_slice(text);
@@ -232,7 +232,7 @@ fn label(shape: &Shape<'_>, labels: &[String], out: &mut Vec<u8>) -> Result<(), 
 }
 
 /// `{1,2,NULL}`; lists within it are further dimensions.
-fn list(value: &Value, inner: &Type, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn list(value: &Value, inner: &Type, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let Some(items) = value::as_list(value) else { return must("be a list") };
     // PostgreSQL has an empty list of no dimensions alone.
     out.push(b'{');
@@ -260,12 +260,14 @@ fn takes_list(kind: &Type) -> bool {
     }
 }
 
-fn element(item: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn element(item: &Value, kind: &Type, out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let mut text = Vec::new();
     match convert(item, kind, &mut text) {
         Ok(true) => quote(&text, out),
         Ok(false) => out.extend_from_slice(b"NULL"),
-        Err(Unfit(reason)) => return Err(Unfit(format!("must be a list in which each item {reason}"))),
+        Err(UnfitParameter(reason)) => {
+            return Err(UnfitParameter(format!("must be a list in which each item {reason}")));
+        }
     }
     Ok(())
 }
@@ -282,7 +284,7 @@ fn quote(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// `(1,"a",)`
-fn record(value: &Value, fields: &[Field], out: &mut Vec<u8>) -> Result<(), Unfit> {
+fn record(value: &Value, fields: &[Field], out: &mut Vec<u8>) -> Result<(), UnfitParameter> {
     let Some(object) = value::as_object(value) else { return must("be an object") };
     let find = |name: &str| object.iter().find(|(key, _)| value::as_str(key) == Some(name)).map(|(_, value)| value);
     if let Some((key, _)) =
@@ -298,8 +300,9 @@ fn record(value: &Value, fields: &[Field], out: &mut Vec<u8>) -> Result<(), Unfi
         }
         let mut text = Vec::new();
         let sent = match find(field.name()) {
-            Some(inner) => convert(inner, field.type_(), &mut text)
-                .map_err(|Unfit(reason)| Unfit(format!("must be an object whose `{}` {reason}", field.name())))?,
+            Some(inner) => convert(inner, field.type_(), &mut text).map_err(|UnfitParameter(reason)| {
+                UnfitParameter(format!("must be an object whose `{}` {reason}", field.name()))
+            })?,
             None => false,
         };
         if sent {
@@ -319,7 +322,7 @@ mod tests {
     fn sent(json: &str, kind: &Type) -> Result<Option<String>, String> {
         let value = json::read(&Bytes::from(json.to_owned())).expect("JSON");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        Parameter::of(value.into(), kind).map(|sent| sent.0.map(text)).map_err(|Unfit(reason)| reason)
+        Parameter::of(value.into(), kind).map(|sent| sent.0.map(text)).map_err(|UnfitParameter(reason)| reason)
     }
 
     fn text(json: &str, kind: &Type) -> String {

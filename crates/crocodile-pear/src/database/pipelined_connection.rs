@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_postgres::Client;
 
-use super::pool::{Lease, Pool};
-use super::query::{Prepared, Query};
+use super::pool::{DatabaseLease, DatabasePool};
+use super::query::{PreparedStatement, Query};
 use super::stop;
 use crate::error::Error;
 use crate::runtime::thread_id::{self, THREADS};
@@ -30,7 +30,7 @@ const TURN: usize = SEATS;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The connections that are shared, by the core.
-pub(super) struct Lines([Arc<Core>; THREADS]);
+pub(super) struct SharedConnections([Arc<Core>; THREADS]);
 
 /// Locked by its own core only, where each core has a thread.
 #[derive(Default)]
@@ -38,20 +38,20 @@ struct Core(Mutex<CoreLines>);
 
 #[derive(Default)]
 struct CoreLines {
-    lines: Vec<Arc<Line>>,
+    connections: Vec<Arc<SharedConnection>>,
     /// Reads that find no room. They wait for a connection too, and take what comes first.
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<SeatWaiter>,
 }
 
-struct Waiter {
+struct SeatWaiter {
     query: Arc<Query>,
     sender: oneshot::Sender<Seat>,
 }
 
 /// A connection that is shared. It goes back when the last read has left it.
-struct Line {
+struct SharedConnection {
     /// The lease of the connection; `None` once it went back.
-    lease: Option<Lease>,
+    lease: Option<DatabaseLease>,
     core: Arc<Core>,
     /// How many are on it. This and the next are changed under the lock.
     seats: AtomicUsize,
@@ -66,7 +66,7 @@ struct Line {
 
 /// A place on a shared connection.
 pub(super) struct Seat {
-    line: Arc<Line>,
+    connection: Arc<SharedConnection>,
     /// How many were sent before, once it is sent.
     place: Option<usize>,
     ended: bool,
@@ -74,22 +74,22 @@ pub(super) struct Seat {
 
 /// Where a read runs.
 pub(super) enum ReadPlace {
-    Alone(Lease),
+    Alone(DatabaseLease),
     Shared(Seat),
 }
 
-impl Default for Lines {
+impl Default for SharedConnections {
     fn default() -> Self {
-        Lines(std::array::from_fn(|_| Arc::default()))
+        SharedConnections(std::array::from_fn(|_| Arc::default()))
     }
 }
 
-impl Lines {
+impl SharedConnections {
     /// A place for a read: on a shared connection, on a free one, or whichever comes first.
     ///
     /// # Errors
     /// The errors of a lease.
-    pub(super) async fn place(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
+    pub(super) async fn place(&self, pool: &Arc<DatabasePool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
         let core = &self.0[thread_id::index()];
         if query.is_long() {
             return pool.lease().await.map(ReadPlace::Alone);
@@ -105,14 +105,14 @@ impl Lines {
     }
 
     /// Shares a connection on which a read is about to run.
-    pub(super) fn open(&self, lease: Lease) -> ReadPlace {
+    pub(super) fn open(&self, lease: DatabaseLease) -> ReadPlace {
         let index = thread_id::index();
         if !lease.is_of(index) {
             // It is needed elsewhere.
             return ReadPlace::Alone(lease);
         }
         let core = &self.0[index];
-        let line = Arc::new(Line {
+        let connection = Arc::new(SharedConnection {
             lease: Some(lease),
             core: core.clone(),
             seats: AtomicUsize::new(0),
@@ -123,9 +123,9 @@ impl Lines {
             ended: AtomicUsize::new(0),
         });
         let mut shared = core.lock();
-        let seat = Line::seat(&line);
-        shared.lines.push(line.clone());
-        let refused = shared.seat_waiting(&line);
+        let seat = SharedConnection::seat(&connection);
+        shared.connections.push(connection.clone());
+        let refused = shared.seat_waiting(&connection);
         drop(shared);
         drop(refused);
         ReadPlace::Shared(seat)
@@ -133,18 +133,21 @@ impl Lines {
 }
 
 impl Core {
-    fn join(&self, query: &Query, pool: &Pool) -> Option<Seat> {
+    fn join(&self, query: &Query, pool: &DatabasePool) -> Option<Seat> {
         // First come, first served.
         if pool.somebody_waits_alone() {
             return None;
         }
         let shared = self.lock();
-        let usable = |line: &&Arc<Line>| line.seats.load(Relaxed) < SEATS && line.knows(query) && line.is_open();
-        let line = shared.lines.iter().filter(usable).min_by_key(|line| line.seats.load(Relaxed))?;
-        Some(Line::seat(line))
+        let usable = |connection: &&Arc<SharedConnection>| {
+            connection.seats.load(Relaxed) < SEATS && connection.knows(query) && connection.is_open()
+        };
+        let connection =
+            shared.connections.iter().filter(usable).min_by_key(|connection| connection.seats.load(Relaxed))?;
+        Some(SharedConnection::seat(connection))
     }
 
-    async fn wait(&self, pool: &Arc<Pool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
+    async fn wait(&self, pool: &Arc<DatabasePool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
         let (known, receiver) = self.lock().enqueue(query);
         tokio::select! {
             biased;
@@ -159,11 +162,11 @@ impl Core {
 }
 
 impl CoreLines {
-    /// Whether a line knows the statement, and what comes if there is a place on one.
+    /// Whether a connection knows the statement, and what comes if there is a place on one.
     fn enqueue(&mut self, query: &Arc<Query>) -> (bool, oneshot::Receiver<Seat>) {
-        let known = self.lines.iter().any(|line| line.knows(query));
+        let known = self.connections.iter().any(|connection| connection.knows(query));
         let (sender, receiver) = oneshot::channel();
-        let left = |waiter: &Waiter| waiter.sender.is_closed();
+        let left = |waiter: &SeatWaiter| waiter.sender.is_closed();
         while self.waiting.front().is_some_and(left) {
             self.waiting.pop_front();
         }
@@ -171,37 +174,37 @@ impl CoreLines {
         if self.waiting.len() == self.waiting.capacity() {
             self.waiting.retain(|waiter| !left(waiter));
         }
-        self.waiting.push_back(Waiter { query: query.clone(), sender });
+        self.waiting.push_back(SeatWaiter { query: query.clone(), sender });
         (known, receiver)
     }
 
-    /// Gives the free places of a line to waiting reads. Returns those that were not taken; they are dropped outside
+    /// Gives the free places of a connection to waiting reads. Returns those that were not taken; they are dropped outside
     /// the lock.
     #[must_use]
-    fn seat_waiting(&mut self, line: &Arc<Line>) -> Vec<Seat> {
+    fn seat_waiting(&mut self, connection: &Arc<SharedConnection>) -> Vec<Seat> {
         let mut refused = Vec::new();
-        while line.seats.load(Relaxed) < SEATS
-            && let Some(at) = self.waiting.iter().take(SEATS).position(|waiter| line.knows(&waiter.query))
+        while connection.seats.load(Relaxed) < SEATS
+            && let Some(at) = self.waiting.iter().take(SEATS).position(|waiter| connection.knows(&waiter.query))
             && let Some(waiter) = self.waiting.remove(at)
         {
             if !waiter.sender.is_closed() {
-                refused.extend(waiter.sender.send(Line::seat(line)).err());
+                refused.extend(waiter.sender.send(SharedConnection::seat(connection)).err());
             }
         }
         refused
     }
 }
 
-impl Line {
+impl SharedConnection {
     /// Adds a place, under the lock.
-    fn seat(line: &Arc<Self>) -> Seat {
-        line.seats.fetch_add(1, Relaxed);
-        line.taken.fetch_add(1, Relaxed);
-        Seat { line: line.clone(), place: None, ended: false }
+    fn seat(connection: &Arc<Self>) -> Seat {
+        connection.seats.fetch_add(1, Relaxed);
+        connection.taken.fetch_add(1, Relaxed);
+        Seat { connection: connection.clone(), place: None, ended: false }
     }
 
-    fn lease(&self) -> &Lease {
-        self.lease.as_ref().expect("it goes back when the line is dropped")
+    fn lease(&self) -> &DatabaseLease {
+        self.lease.as_ref().expect("it goes back when the connection is dropped")
     }
 
     fn knows(&self, query: &Query) -> bool {
@@ -216,7 +219,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for SharedConnection {
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         if self.broken.load(Relaxed) {
@@ -229,27 +232,27 @@ impl Drop for Line {
 
 impl Seat {
     pub(super) fn client(&self) -> &Client {
-        self.line.lease().client()
+        self.connection.lease().client()
     }
 
     /// The connection's knowledge of a prepared statement.
-    pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
-        self.line.lease().prepared(query)
+    pub(super) fn prepared(&self, query: &Query) -> Option<Arc<PreparedStatement>> {
+        self.connection.lease().prepared(query)
     }
 
     /// Counts it as sent; answers whether nothing is before it.
     pub(super) fn send(&mut self) -> bool {
-        let place = self.line.sent.fetch_add(1, Relaxed);
+        let place = self.connection.sent.fetch_add(1, Relaxed);
         self.place = Some(place);
-        self.line.ended.load(Relaxed) == place
+        self.connection.ended.load(Relaxed) == place
     }
 
     /// Waits until those before it have given no sign for too long.
     pub(super) async fn stuck(&self) {
-        let mut ended = self.line.ended.load(Relaxed);
+        let mut ended = self.connection.ended.load(Relaxed);
         loop {
             tokio::time::sleep(PATIENCE).await;
-            let now = self.line.ended.load(Relaxed);
+            let now = self.connection.ended.load(Relaxed);
             // Where all before it have ended, it is this one that takes long.
             if self.place == Some(now) {
                 return std::future::pending().await;
@@ -263,25 +266,29 @@ impl Seat {
     /// Ends the use of this place.
     pub(super) fn end(mut self, broken: bool) {
         self.ended = true;
-        self.line.ended.fetch_add(1, Relaxed);
+        self.connection.ended.fetch_add(1, Relaxed);
         if broken {
-            self.line.broken.store(true, Relaxed);
-            self.line.closed.store(true, Relaxed);
+            self.connection.broken.store(true, Relaxed);
+            self.connection.closed.store(true, Relaxed);
         }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let line = &self.line;
+        let connection = &self.connection;
         if self.place.is_some() && !self.ended {
-            line.closed.store(true, Relaxed);
+            connection.closed.store(true, Relaxed);
         }
-        let mut shared = line.core.lock();
-        line.seats.fetch_sub(1, Relaxed);
-        let refused = if !shared.waiting.is_empty() && line.is_open() { shared.seat_waiting(line) } else { Vec::new() };
-        if line.seats.load(Relaxed) == 0 || line.closed.load(Relaxed) {
-            shared.lines.retain(|other| !Arc::ptr_eq(other, line));
+        let mut shared = connection.core.lock();
+        connection.seats.fetch_sub(1, Relaxed);
+        let refused = if !shared.waiting.is_empty() && connection.is_open() {
+            shared.seat_waiting(connection)
+        } else {
+            Vec::new()
+        };
+        if connection.seats.load(Relaxed) == 0 || connection.closed.load(Relaxed) {
+            shared.connections.retain(|other| !Arc::ptr_eq(other, connection));
         }
         drop(shared);
         drop(refused);

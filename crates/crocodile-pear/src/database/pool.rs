@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use super::address::{Address, Connected, told};
+use super::address::{Connected, DatabaseAddress, told};
 use super::failure::{away, busy};
-use super::query::{Access, Prepared, Query};
+use super::query::{Access, PreparedStatement, Query};
 use super::spec::Statements;
 use super::wire::Naming;
 use crate::error::Error;
@@ -31,7 +31,7 @@ const UNFAIR: Duration = Duration::from_millis(5);
 
 /// The bounds of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Bounds {
+pub(super) struct PoolBounds {
     /// The most connections.
     pub(super) most: usize,
     /// The most statements that wait for one.
@@ -45,12 +45,12 @@ pub(super) struct Bounds {
 }
 
 /// The connections of one database.
-pub(super) struct Pool {
+pub(super) struct DatabasePool {
     pub(super) name: Arc<str>,
-    pub(super) address: Address,
+    pub(super) address: DatabaseAddress,
     /// The same without user and password, for operators.
     pub(super) shown: Arc<str>,
-    bounds: Bounds,
+    bounds: PoolBounds,
     access: Access,
     state: Mutex<PoolState>,
     /// How many wait, and how many of these cannot share a connection: read without the lock.
@@ -71,14 +71,14 @@ pub(super) struct Pool {
 /// Guarded by a lock, held for some nanoseconds.
 struct PoolState {
     /// Idle connections, by the core that opened them; the last used is used next.
-    idle: [Vec<Link>; THREADS],
+    idle: [Vec<PooledConnection>; THREADS],
     /// How many connections each core has, with those that it opens.
     owned: [usize; THREADS],
     live: usize,
     /// The same with those that are being opened.
     open: usize,
     /// The waiting statements, by core.
-    queues: [VecDeque<Waiter>; THREADS],
+    queues: [VecDeque<LeaseWaiter>; THREADS],
     /// The cores with waiting statements, and those with idle connections: a bit each.
     queued: u64,
     resting: u64,
@@ -86,13 +86,13 @@ struct PoolState {
     pause: Option<Instant>,
 }
 
-struct Waiter {
+struct LeaseWaiter {
     since: Instant,
-    sender: oneshot::Sender<Lease>,
+    sender: oneshot::Sender<DatabaseLease>,
 }
 
 /// A connection.
-struct Link {
+struct PooledConnection {
     client: Client,
     /// The core that opened it. Small numbers: a connection is moved about by value.
     core: u16,
@@ -103,20 +103,20 @@ struct Link {
     /// That of the pool when it was opened.
     generation: u32,
     /// By the place of a statement, with its number.
-    prepared: Vec<Option<(u64, Arc<Prepared>)>>,
+    prepared: Vec<Option<(u64, Arc<PreparedStatement>)>>,
 }
 
-impl Link {
+impl PooledConnection {
     fn core(&self) -> usize {
         usize::from(self.core)
     }
 
-    fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
+    fn prepared(&self, query: &Query) -> Option<Arc<PreparedStatement>> {
         let (number, prepared) = self.prepared.get(query.known.index)?.as_ref()?;
         (*number == query.known.number).then(|| prepared.clone())
     }
 
-    fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
+    fn keep(&mut self, query: &Query, prepared: Arc<PreparedStatement>) {
         let index = query.known.index;
         if self.prepared.len() <= index {
             self.prepared.resize(index + 1, None);
@@ -126,17 +126,17 @@ impl Link {
 }
 
 /// The right to use one of the connections, or to open one. Given back when it is dropped.
-pub(super) struct Lease {
+pub(super) struct DatabaseLease {
     /// The pool; `None` once the lease was given back.
-    pool: Option<Arc<Pool>>,
+    pool: Option<Arc<DatabasePool>>,
     /// The connection; `None` while it is still to be opened.
-    link: Option<Link>,
+    link: Option<PooledConnection>,
     /// The core that has opened it, or will.
     core: usize,
 }
 
-impl Pool {
-    pub(super) fn new(name: Arc<str>, address: Address, bounds: Bounds, access: Access) -> Self {
+impl DatabasePool {
+    pub(super) fn new(name: Arc<str>, address: DatabaseAddress, bounds: PoolBounds, access: Access) -> Self {
         let state = PoolState {
             idle: [const { Vec::new() }; THREADS],
             owned: [0; THREADS],
@@ -149,7 +149,7 @@ impl Pool {
         };
         let shown = address.to_string();
         let shown = shown.strip_prefix("postgres://").unwrap_or(&shown).into();
-        Pool {
+        DatabasePool {
             name,
             address,
             shown,
@@ -171,8 +171,8 @@ impl Pool {
     ///
     /// # Errors
     /// `Busy`, if none is free in time; `Unavailable`, if none can be opened.
-    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Error> {
-        self.lease_for(Need::Alone).await
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<DatabaseLease, Error> {
+        self.lease_for(ConnectionUse::Alone).await
     }
 
     /// The same for a read that may also get a place beside others. Nobody gives up a shared connection for it, unless its statement is
@@ -180,23 +180,23 @@ impl Pool {
     ///
     /// # Errors
     /// The same.
-    pub(super) async fn lease_for_read(self: &Arc<Self>, known: bool) -> Result<Lease, Error> {
+    pub(super) async fn lease_for_read(self: &Arc<Self>, known: bool) -> Result<DatabaseLease, Error> {
         let shares = known && self.lock().has_part(thread_id::index(), self.bounds.most);
-        self.lease_for(if shares { Need::Read } else { Need::Alone }).await
+        self.lease_for(if shares { ConnectionUse::Read } else { ConnectionUse::Alone }).await
     }
 
     /// A connection, if there is one without a wait.
     ///
     /// # Errors
     /// `Unavailable`, if there is no connection and none can be opened.
-    pub(super) async fn spare(self: &Arc<Self>) -> Result<Option<Lease>, Error> {
+    pub(super) async fn spare(self: &Arc<Self>) -> Result<Option<DatabaseLease>, Error> {
         match self.take(thread_id::index(), Patience::None)? {
-            Taken::Now(lease) if lease.link.is_some() => Ok(Some(lease)),
-            Taken::Now(right) => match Box::pin(self.open(right)).await {
+            Acquired::Now(lease) if lease.link.is_some() => Ok(Some(lease)),
+            Acquired::Now(right) => match Box::pin(self.open(right)).await {
                 Err(_) if self.lock().live > 0 => Ok(None),
                 opened => opened.map(Some),
             },
-            Taken::Later(_) | Taken::Not => Ok(None),
+            Acquired::Later(_) | Acquired::Not => Ok(None),
         }
     }
 
@@ -205,12 +205,12 @@ impl Pool {
         self.waiting_alone.load(Relaxed) > 0
     }
 
-    async fn lease_for(self: &Arc<Self>, need: Need) -> Result<Lease, Error> {
+    async fn lease_for(self: &Arc<Self>, need: ConnectionUse) -> Result<DatabaseLease, Error> {
         loop {
             let lease = match self.take(thread_id::index(), Patience::Queue)? {
-                Taken::Now(lease) => lease,
-                Taken::Later(receiver) => self.moved(Box::pin(self.wait(receiver, need)).await?),
-                Taken::Not => return Err(busy()),
+                Acquired::Now(lease) => lease,
+                Acquired::Later(receiver) => self.moved(Box::pin(self.wait(receiver, need)).await?),
+                Acquired::Not => return Err(busy()),
             };
             if lease.link.is_some() {
                 return Ok(lease);
@@ -225,7 +225,7 @@ impl Pool {
     }
 
     /// A connection of another core is opened anew here, if this core has too few.
-    fn moved(&self, mut lease: Lease) -> Lease {
+    fn moved(&self, mut lease: DatabaseLease) -> DatabaseLease {
         let core = thread_id::index();
         let Some(link) = lease.link.take_if(|link| link.core() != core) else { return lease };
         let mut state = self.lock();
@@ -238,8 +238,12 @@ impl Pool {
         lease
     }
 
-    async fn wait(&self, receiver: oneshot::Receiver<Lease>, need: Need) -> Result<Lease, Error> {
-        let _waiting = Waiting::begin(self, need);
+    async fn wait(
+        &self,
+        receiver: oneshot::Receiver<DatabaseLease>,
+        need: ConnectionUse,
+    ) -> Result<DatabaseLease, Error> {
+        let _waiting = WaitingStatement::begin(self, need);
         match tokio::time::timeout(self.bounds.wait, receiver).await {
             Ok(Ok(lease)) => Ok(lease),
             Ok(Err(_)) => Err(away()),
@@ -247,7 +251,7 @@ impl Pool {
         }
     }
 
-    fn take(self: &Arc<Self>, core: usize, patience: Patience) -> Result<Taken, Error> {
+    fn take(self: &Arc<Self>, core: usize, patience: Patience) -> Result<Acquired, Error> {
         let mut dead = Vec::new();
         let mut state = self.lock();
         let taken = loop {
@@ -261,24 +265,24 @@ impl Pool {
                 FoundConnection::Link(link) if state.is_needed(core, &link) => {
                     state.move_to(core, &link);
                     dead.push(link);
-                    break Taken::Now(self.leased(core, None));
+                    break Acquired::Now(self.leased(core, None));
                 }
-                FoundConnection::Link(link) => break Taken::Now(self.leased(link.core(), Some(link))),
+                FoundConnection::Link(link) => break Acquired::Now(self.leased(link.core(), Some(link))),
                 FoundConnection::Room if state.live == 0 && state.pauses() => return Err(away()),
                 FoundConnection::Room if patience == Patience::None && state.has_part(core, self.bounds.most) => {
-                    break Taken::Not;
+                    break Acquired::Not;
                 }
                 FoundConnection::Room if !state.pauses() => {
                     state.open += 1;
                     state.owned[core] += 1;
-                    break Taken::Now(self.leased(core, None));
+                    break Acquired::Now(self.leased(core, None));
                 }
-                _ if patience == Patience::None => break Taken::Not,
+                _ if patience == Patience::None => break Acquired::Not,
                 _ if self.waiting.load(Relaxed) >= self.bounds.waiting => return Err(busy()),
                 _ => {
                     let (sender, receiver) = oneshot::channel();
-                    state.enqueue(core, Waiter { since: Instant::now(), sender });
-                    break Taken::Later(receiver);
+                    state.enqueue(core, LeaseWaiter { since: Instant::now(), sender });
+                    break Acquired::Later(receiver);
                 }
             }
         };
@@ -314,11 +318,11 @@ impl Pool {
         (state.live.saturating_sub(idle), idle, self.waiting.load(Relaxed))
     }
 
-    fn leased(self: &Arc<Self>, core: usize, link: Option<Link>) -> Lease {
-        Lease { pool: Some(self.clone()), link, core }
+    fn leased(self: &Arc<Self>, core: usize, link: Option<PooledConnection>) -> DatabaseLease {
+        DatabaseLease { pool: Some(self.clone()), link, core }
     }
 
-    async fn open(self: &Arc<Self>, mut lease: Lease) -> Result<Lease, Error> {
+    async fn open(self: &Arc<Self>, mut lease: DatabaseLease) -> Result<DatabaseLease, Error> {
         let reason = match self.connect(lease.core).await {
             Ok(link) => {
                 let mut state = self.lock();
@@ -344,7 +348,7 @@ impl Pool {
         Err(away())
     }
 
-    async fn connect(&self, core: usize) -> Result<Link, String> {
+    async fn connect(&self, core: usize) -> Result<PooledConnection, String> {
         let generation = self.generation.load(Relaxed);
         let Connected { client, connection, pooled, naming, host } = self.address.connect(self.bounds.connect).await?;
         tokio::spawn(async move {
@@ -372,7 +376,7 @@ impl Pool {
         }
         let named = named && !each;
         let (core, host) = (core as u16, host as u16);
-        Ok(Link { client, core, host, named, generation, prepared: Vec::new() })
+        Ok(PooledConnection { client, core, host, named, generation, prepared: Vec::new() })
     }
 
     /// How statements are sent, as written.
@@ -442,7 +446,7 @@ impl Pool {
     }
 
     /// Whether a connection is not used again: nobody will, or its statements have names.
-    fn is_past(&self, link: &Link) -> bool {
+    fn is_past(&self, link: &PooledConnection) -> bool {
         if self.retired.load(Relaxed) || link.generation != self.generation.load(Relaxed) {
             return true;
         }
@@ -450,7 +454,7 @@ impl Pool {
     }
 
     /// Gives a connection, or the right to open one, to a waiting statement; otherwise it becomes idle.
-    fn give(self: &Arc<Self>, link: Option<Link>, core: usize) {
+    fn give(self: &Arc<Self>, link: Option<PooledConnection>, core: usize) {
         let mut lease = self.leased(core, link);
         loop {
             let mut state = self.lock();
@@ -489,9 +493,9 @@ impl Pool {
 }
 
 #[expect(clippy::large_enum_variant, reason = "a lease is taken apart at once")]
-enum Taken {
-    Now(Lease),
-    Later(oneshot::Receiver<Lease>),
+enum Acquired {
+    Now(DatabaseLease),
+    Later(oneshot::Receiver<DatabaseLease>),
     Not,
 }
 
@@ -504,13 +508,13 @@ enum Patience {
 
 /// For what a connection is wanted.
 #[derive(Clone, Copy, PartialEq)]
-enum Need {
+enum ConnectionUse {
     Alone,
     Read,
 }
 
 enum FoundConnection {
-    Link(Link),
+    Link(PooledConnection),
     Room,
     Nothing,
 }
@@ -529,12 +533,12 @@ impl PoolState {
     }
 
     /// Adds an idle connection.
-    fn rest(&mut self, link: Link) {
+    fn rest(&mut self, link: PooledConnection) {
         self.resting |= 1 << link.core();
         self.idle[link.core()].push(link);
     }
 
-    fn wake(&mut self, core: usize) -> Option<Link> {
+    fn wake(&mut self, core: usize) -> Option<PooledConnection> {
         let link = self.idle[core].pop();
         if self.idle[core].is_empty() {
             self.resting &= !(1 << core);
@@ -542,7 +546,7 @@ impl PoolState {
         link
     }
 
-    fn enqueue(&mut self, core: usize, waiter: Waiter) {
+    fn enqueue(&mut self, core: usize, waiter: LeaseWaiter) {
         self.forget_left(core);
         let queue = &mut self.queues[core];
         if queue.len() == queue.capacity() {
@@ -553,24 +557,24 @@ impl PoolState {
     }
 
     /// Whether a connection should move to this core: it has fewer than the one that opened it.
-    fn is_needed(&self, core: usize, link: &Link) -> bool {
+    fn is_needed(&self, core: usize, link: &PooledConnection) -> bool {
         link.core() != core && self.owned[link.core()] > self.owned[core] + 1
     }
 
     /// Another core opens a connection instead of this one.
-    fn move_to(&mut self, core: usize, link: &Link) {
+    fn move_to(&mut self, core: usize, link: &PooledConnection) {
         self.live -= 1;
         self.owned[link.core()] -= 1;
         self.owned[core] += 1;
     }
 
     /// Takes the idle connections that are closed.
-    fn take_dead(&mut self) -> Vec<Link> {
+    fn take_dead(&mut self) -> Vec<PooledConnection> {
         self.take_idle(|link| link.client.is_closed())
     }
 
     /// Takes idle connections.
-    fn take_idle(&mut self, is_one: impl Fn(&Link) -> bool) -> Vec<Link> {
+    fn take_idle(&mut self, is_one: impl Fn(&PooledConnection) -> bool) -> Vec<PooledConnection> {
         let mut dead = Vec::new();
         for core in cores(self.resting) {
             dead.extend(self.idle[core].extract_if(.., |link| is_one(link)));
@@ -618,7 +622,7 @@ impl PoolState {
 
     /// The statement that gets the next connection of this core: the first of its own, unless another has waited much
     /// longer.
-    fn next(&mut self, core: usize) -> Option<(usize, Waiter)> {
+    fn next(&mut self, core: usize) -> Option<(usize, LeaseWaiter)> {
         cores(self.queued).for_each(|at| self.forget_left(at));
         let first = |at: usize| self.queues[at].front().map(|waiter| waiter.since);
         let other = cores(self.queued & !(1 << core)).filter_map(|at| Some((first(at)?, at))).min();
@@ -647,25 +651,25 @@ fn cores(mut bits: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Counts a statement that waits, for as long as it does.
-struct Waiting<'a>(&'a Pool, Need);
+struct WaitingStatement<'a>(&'a DatabasePool, ConnectionUse);
 
-impl<'a> Waiting<'a> {
-    fn begin(pool: &'a Pool, need: Need) -> Self {
+impl<'a> WaitingStatement<'a> {
+    fn begin(pool: &'a DatabasePool, need: ConnectionUse) -> Self {
         pool.waiting.fetch_add(1, Relaxed);
-        pool.waiting_alone.fetch_add(usize::from(need == Need::Alone), Relaxed);
-        Waiting(pool, need)
+        pool.waiting_alone.fetch_add(usize::from(need == ConnectionUse::Alone), Relaxed);
+        WaitingStatement(pool, need)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingStatement<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
-        self.0.waiting_alone.fetch_sub(usize::from(self.1 == Need::Alone), Relaxed);
+        self.0.waiting_alone.fetch_sub(usize::from(self.1 == ConnectionUse::Alone), Relaxed);
     }
 }
 
-impl Lease {
-    fn link(&self) -> &Link {
+impl DatabaseLease {
+    fn link(&self) -> &PooledConnection {
         self.link.as_ref().expect("it is open since it was leased")
     }
 
@@ -685,16 +689,16 @@ impl Lease {
     }
 
     /// The connection's knowledge of a prepared statement.
-    pub(super) fn prepared(&self, query: &Query) -> Option<Arc<Prepared>> {
+    pub(super) fn prepared(&self, query: &Query) -> Option<Arc<PreparedStatement>> {
         self.link().prepared(query)
     }
 
-    pub(super) fn keep(&mut self, query: &Query, prepared: Arc<Prepared>) {
+    pub(super) fn keep(&mut self, query: &Query, prepared: Arc<PreparedStatement>) {
         self.link.iter_mut().for_each(|link| link.keep(query, prepared.clone()));
     }
 
     /// Among which it is.
-    pub(super) fn pool(&self) -> &Arc<Pool> {
+    pub(super) fn pool(&self) -> &Arc<DatabasePool> {
         self.pool.as_ref().expect("it has not been given back")
     }
 
@@ -713,9 +717,11 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for DatabaseLease {
     fn drop(&mut self) {
-        let past = |link: &Link| link.client.is_closed() || self.pool.as_ref().is_some_and(|pool| pool.is_past(link));
+        let past = |link: &PooledConnection| {
+            link.client.is_closed() || self.pool.as_ref().is_some_and(|pool| pool.is_past(link))
+        };
         if self.link.as_ref().is_some_and(past) {
             self.lose();
         }

@@ -42,9 +42,9 @@ pub struct Query {
 
 /// The places of the statements of a database, in what its connections know of them.
 #[derive(Default)]
-pub(super) struct Slots(Mutex<Vec<bool>>);
+pub(super) struct StatementSlots(Mutex<Vec<bool>>);
 
-impl Slots {
+impl StatementSlots {
     fn take(&self) -> usize {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let index = taken.iter().position(|taken| !taken).unwrap_or(taken.len());
@@ -58,7 +58,7 @@ impl Slots {
 
 /// The known facts about a statement.
 pub(super) struct KnownQuery {
-    slots: Arc<Slots>,
+    slots: Arc<StatementSlots>,
     /// Where connections keep what they know of it.
     pub(super) index: usize,
     /// No other statement has this number, though it may have had the place.
@@ -70,7 +70,7 @@ pub(super) struct KnownQuery {
 }
 
 impl KnownQuery {
-    pub(super) fn new(slots: &Arc<Slots>) -> Self {
+    pub(super) fn new(slots: &Arc<StatementSlots>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (index, number) = (slots.take(), NEXT.fetch_add(1, Relaxed));
         KnownQuery { slots: slots.clone(), index, number, usual: AtomicU32::new(0), sound: AtomicBool::new(false) }
@@ -164,7 +164,7 @@ impl Query {
         }
     }
 
-    pub(super) fn unfit(&self, unfit: &Unfit) {
+    pub(super) fn unfit(&self, unfit: &UnfitStatement) {
         if self.logged.allows() {
             let reason = unfit.message();
             tracing::error!(database = %self.database, query = self.line(), reason, "a statement cannot be used");
@@ -196,7 +196,7 @@ pub fn writes(sql: &str) -> bool {
 }
 
 /// A statement as one connection has prepared it.
-pub(super) struct Prepared {
+pub(super) struct PreparedStatement {
     pub(super) statement: Statement,
     columns: Vec<(Vec<u8>, Cell)>,
     /// Whether its rows may nest deeper than anybody knows.
@@ -205,7 +205,7 @@ pub(super) struct Prepared {
 
 /// Why a statement cannot be used.
 #[derive(Debug, PartialEq)]
-pub(super) enum Unfit {
+pub(super) enum UnfitStatement {
     /// The statement has another number of parameters than values.
     Values { wanted: usize, given: usize },
     /// A column is of a type that has no form in JSON here.
@@ -214,57 +214,59 @@ pub(super) enum Unfit {
     Twice(String),
 }
 
-impl Unfit {
+impl UnfitStatement {
     pub(super) fn message(&self) -> String {
         match self {
-            Unfit::Values { wanted, given } => {
+            UnfitStatement::Values { wanted, given } => {
                 let s = if *wanted == 1 { "" } else { "s" };
                 format!("the statement has {wanted} parameter{s}, and `values` gives {given}")
             }
-            Unfit::Type { column, kind } => {
+            UnfitStatement::Type { column, kind } => {
                 format!("the column `{column}` is of the type `{kind}`, which has no form in JSON")
             }
-            Unfit::Twice(column) => format!("two columns are called `{column}`"),
+            UnfitStatement::Twice(column) => format!("two columns are called `{column}`"),
         }
     }
 
     pub(super) fn remedy(&self) -> String {
         match self {
-            Unfit::Values { wanted: 0, .. } => "leave out `values`, or write `$1` where the first belongs".to_owned(),
-            Unfit::Values { .. } => "give one value for each of `$1`, `$2` and so on".to_owned(),
-            Unfit::Type { column, .. } => format!("write it as text: `{column}::text`"),
-            Unfit::Twice(column) => format!("give one of them another name: `… as other_{column}`"),
+            UnfitStatement::Values { wanted: 0, .. } => {
+                "leave out `values`, or write `$1` where the first belongs".to_owned()
+            }
+            UnfitStatement::Values { .. } => "give one value for each of `$1`, `$2` and so on".to_owned(),
+            UnfitStatement::Type { column, .. } => format!("write it as text: `{column}::text`"),
+            UnfitStatement::Twice(column) => format!("give one of them another name: `… as other_{column}`"),
         }
     }
 }
 
-impl Prepared {
+impl PreparedStatement {
     /// Prepares a statement on a connection.
     ///
     /// # Errors
     /// The errors of the server, or why the statement is of no use.
-    pub(super) async fn make(client: &Client, query: &Query) -> Result<Result<Self, Unfit>, Failed> {
-        client.prepare(&query.text.value).await.map(|statement| Prepared::of(statement, query))
+    pub(super) async fn make(client: &Client, query: &Query) -> Result<Result<Self, UnfitStatement>, Failed> {
+        client.prepare(&query.text.value).await.map(|statement| PreparedStatement::of(statement, query))
     }
 
-    fn of(statement: Statement, query: &Query) -> Result<Self, Unfit> {
+    fn of(statement: Statement, query: &Query) -> Result<Self, UnfitStatement> {
         let wanted = statement.params().len();
         if wanted != query.values {
-            return Err(Unfit::Values { wanted, given: query.values });
+            return Err(UnfitStatement::Values { wanted, given: query.values });
         }
         let mut columns: Vec<(Vec<u8>, Cell)> = Vec::new();
         for (at, column) in statement.columns().iter().enumerate() {
             let name = column.name().to_owned();
             if statement.columns()[..at].iter().any(|other| other.name() == name) {
-                return Err(Unfit::Twice(name));
+                return Err(UnfitStatement::Twice(name));
             }
             match Cell::of(column.type_()) {
                 Some(cell) => columns.push((lead(at, &name), cell)),
-                None => return Err(Unfit::Type { column: name, kind: column.type_().name().to_owned() }),
+                None => return Err(UnfitStatement::Type { column: name, kind: column.type_().name().to_owned() }),
             }
         }
         let deep = columns.iter().any(|(_, cell)| cell.is_deep());
-        Ok(Prepared { statement, columns, deep })
+        Ok(PreparedStatement { statement, columns, deep })
     }
 
     pub(super) fn parameters(&self) -> &[Type] {
@@ -279,8 +281,8 @@ impl Prepared {
     pub(super) fn write(&self, row: &Row, out: &mut Vec<u8>) -> Result<(), Garbled> {
         for (at, (lead, cell)) in self.columns.iter().enumerate() {
             out.extend_from_slice(lead);
-            let bytes = row.try_get::<_, Option<Own<'_>>>(at).map_err(|_| Garbled)?;
-            cell.write_nullable(bytes.map(|Own(bytes)| bytes), out)?;
+            let bytes = row.try_get::<_, Option<ValueBytes<'_>>>(at).map_err(|_| Garbled)?;
+            cell.write_nullable(bytes.map(|ValueBytes(bytes)| bytes), out)?;
         }
         out.push(b'}');
         Ok(())
@@ -288,11 +290,11 @@ impl Prepared {
 }
 
 /// The bytes of a value, whatever its type is.
-struct Own<'a>(&'a [u8]);
+struct ValueBytes<'a>(&'a [u8]);
 
-impl<'a> tokio_postgres::types::FromSql<'a> for Own<'a> {
+impl<'a> tokio_postgres::types::FromSql<'a> for ValueBytes<'a> {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Own(raw))
+        Ok(ValueBytes(raw))
     }
 
     fn accepts(_: &Type) -> bool {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::time::Instant;
 
-use super::server::{Server, Tried};
+use super::server::{DatabaseServer, TriedStatement};
 use crate::error::Error;
 
 /// The most replicas.
@@ -12,21 +12,21 @@ pub(super) const MOST: usize = 16;
 
 /// The servers for statements that only read. All their connections let nothing be changed.
 pub(super) struct Readers {
-    replicas: Box<[Server]>,
-    primary: Server,
+    replicas: Box<[DatabaseServer]>,
+    primary: DatabaseServer,
     turn: AtomicUsize,
 }
 
 /// A server that was chosen.
 pub(super) struct Chosen<'a> {
-    pub(super) server: &'a Server,
-    pub(super) tried: Tried<'a>,
+    pub(super) server: &'a DatabaseServer,
+    pub(super) tried: TriedStatement<'a>,
     /// The bit of a replica; none of the primary, which is the last resort.
     pub(super) bit: u32,
 }
 
 impl Readers {
-    pub(super) fn new(replicas: Vec<Server>, primary: Server) -> Self {
+    pub(super) fn new(replicas: Vec<DatabaseServer>, primary: DatabaseServer) -> Self {
         Readers { replicas: replicas.into(), primary, turn: AtomicUsize::new(0) }
     }
 
@@ -48,11 +48,11 @@ impl Readers {
         self.primary.admit(until).map(|tried| Chosen { server: &self.primary, tried, bit: 0 })
     }
 
-    pub(super) fn replicas(&self) -> &[Server] {
+    pub(super) fn replicas(&self) -> &[DatabaseServer] {
         &self.replicas
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Server> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &DatabaseServer> {
         self.replicas.iter().chain([&self.primary])
     }
 }

@@ -11,10 +11,10 @@ use http_body::Frame;
 use tokio::time::Instant;
 use tokio_postgres::RowStream;
 
-use super::failure::{Failure, garbled, slow};
-use super::in_flight::Running;
-use super::query::{Prepared, Query};
-use super::statement_record::{Noted, StatementEnd};
+use super::failure::{StatementFailure, garbled, slow};
+use super::in_flight::BusyConnection;
+use super::query::{PreparedStatement, Query};
+use super::statement_record::{RunRecord, StatementEnd};
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::runtime::deadline_timer::Alarm;
@@ -28,26 +28,26 @@ const HOLD: usize = 1 << 20;
 /// The rows of a statement that runs.
 pub(super) struct Rows {
     stream: Pin<Box<RowStream>>,
-    prepared: Arc<Prepared>,
+    prepared: Arc<PreparedStatement>,
     query: Arc<Query>,
-    running: Running,
-    noted: Noted,
+    running: BusyConnection,
+    record: RunRecord,
 }
 
 impl Rows {
     pub(super) fn new(
         stream: RowStream,
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedStatement>,
         query: Arc<Query>,
-        running: Running,
-        noted: Noted,
+        running: BusyConnection,
+        record: RunRecord,
     ) -> Self {
-        Rows { stream: Box::pin(stream), prepared, query, running, noted }
+        Rows { stream: Box::pin(stream), prepared, query, running, record }
     }
 
     /// Its record.
-    pub(super) fn noted(&mut self) -> &mut Noted {
-        &mut self.noted
+    pub(super) fn record(&mut self) -> &mut RunRecord {
+        &mut self.record
     }
 
     pub(super) fn has_rows(&self) -> bool {
@@ -66,28 +66,28 @@ impl Rows {
 
     /// Appends the next row as an object; returns whether there was one. At the end, the statement is done, and its
     /// changes are permanent.
-    pub(super) fn poll_row(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, Failure>> {
+    pub(super) fn poll_row(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<bool, StatementFailure>> {
         Poll::Ready(match ready!(self.stream.as_mut().poll_next(cx)) {
             Some(Ok(row)) => match self.prepared.write(&row, out) {
                 Ok(()) => Ok(true),
-                Err(_) => Err(Failure::answered(garbled())),
+                Err(_) => Err(StatementFailure::answered(garbled())),
             },
             Some(Err(failed)) => {
-                let failure = Failure::of(&failed, &self.query);
+                let failure = StatementFailure::of(&failed, &self.query);
                 self.running.end(failure.broken);
-                self.noted.end(StatementEnd::Failed(failure.error.kind()));
+                self.record.end(StatementEnd::Failed(failure.error.kind()));
                 Err(failure)
             }
             None => {
                 self.running.end(false);
-                self.noted.end(StatementEnd::Done);
+                self.record.end(StatementEnd::Done);
                 Ok(false)
             }
         })
     }
 
     /// The same, awaited.
-    pub(super) async fn row(&mut self, out: &mut Vec<u8>) -> Result<bool, Failure> {
+    pub(super) async fn row(&mut self, out: &mut Vec<u8>) -> Result<bool, StatementFailure> {
         std::future::poll_fn(|cx| self.poll_row(cx, out)).await
     }
 
@@ -127,7 +127,7 @@ impl ListBody {
     }
 
     /// Waits until all of it is there, or enough for a write.
-    pub(super) async fn begin(&mut self) -> Result<Progress, Failure> {
+    pub(super) async fn begin(&mut self) -> Result<Progress, StatementFailure> {
         let hold = if self.rows.as_ref().is_some_and(Rows::are_only_read) { 0 } else { HOLD };
         std::future::poll_fn(|cx| match self.fill(hold.max(PIECE), cx) {
             Poll::Ready(Ok(())) if self.rows.is_none() => {
@@ -141,7 +141,7 @@ impl ListBody {
     }
 
     /// Reads rows until there are this many bytes, or to the end.
-    fn fill(&mut self, enough: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn fill(&mut self, enough: usize, cx: &mut Context<'_>) -> Poll<Result<(), StatementFailure>> {
         while self.piece.len() < enough {
             let Some(rows) = &mut self.rows else { break };
             self.piece.reserve(PIECE);
@@ -151,7 +151,7 @@ impl ListBody {
             }
             let polled = rows.poll_row(cx, &mut self.piece);
             if let Poll::Ready(Ok(true)) = polled {
-                rows.noted.bytes(self.piece.len() - before);
+                rows.record.bytes(self.piece.len() - before);
                 self.begun = true;
                 continue;
             }
@@ -181,7 +181,7 @@ impl ListBody {
         let Timeout::After(idle) = self.idle else { return Poll::Pending };
         let due = *self.due.get_or_insert_with(|| Instant::now() + idle);
         ready!(self.alarm.poll(due, cx));
-        self.rows.iter_mut().for_each(|rows| rows.noted.end(StatementEnd::Failed(Kind::Timeout)));
+        self.rows.iter_mut().for_each(|rows| rows.record.end(StatementEnd::Failed(Kind::Timeout)));
         self.rows = None;
         Poll::Ready(Some(Err(slow())))
     }

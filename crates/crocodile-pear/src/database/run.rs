@@ -19,7 +19,7 @@ pub enum Wanted {
 }
 
 /// A run of a statement.
-pub struct Run {
+pub struct StatementRun {
     /// The statement.
     pub query: Arc<Query>,
     pub values: Vec<Data>,
@@ -28,7 +28,7 @@ pub struct Run {
     /// The expected result.
     pub wanted: Wanted,
     /// The statements before it in one transaction; with none it is one of its own.
-    pub before: Vec<Before>,
+    pub before: Vec<EarlierStatement>,
     /// How long it may take, if not as long as others.
     pub timeout: Option<Timeout>,
     /// When the client's time is over.
@@ -41,7 +41,7 @@ pub struct Run {
 
 /// A statement before another in one transaction. Its result is checked, and not sent to the client.
 #[derive(Clone)]
-pub struct Before {
+pub struct EarlierStatement {
     /// The statement.
     pub query: Arc<Query>,
     pub values: Vec<Data>,
@@ -51,7 +51,7 @@ pub struct Before {
     pub wanted: Wanted,
 }
 
-impl Run {
+impl StatementRun {
     /// Whether it certainly changes nothing.
     pub(super) fn only_reads(&self) -> bool {
         self.query.only_reads() && self.before.iter().all(|before| before.query.only_reads())

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::failure::{away, open};
-use super::pipelined_connection::Lines;
-use super::pool::Pool;
+use super::pipelined_connection::SharedConnections;
+use super::pool::DatabasePool;
 use super::silence::Silence;
 use crate::config::carried_state::Carry;
 use crate::error::{Error, Kind};
@@ -17,9 +17,9 @@ use crate::resilience::state_change::Change;
 use crate::resilience::trial::{Outage, Pass, Trial, trial};
 use crate::resilience::verdict::Verdict;
 
-pub(super) struct Server {
-    pub(super) pool: Arc<Pool>,
-    pub(super) lines: Arc<Lines>,
+pub(super) struct DatabaseServer {
+    pub(super) pool: Arc<DatabasePool>,
+    pub(super) shared: Arc<SharedConnections>,
     breaker: Option<Arc<Guard>>,
     /// Only of a replica: after it was away, others are asked for a moment.
     rest: Option<Arc<Outage>>,
@@ -37,7 +37,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// The state of a server, for operators.
 #[derive(Clone, Debug)]
-pub struct ServerState {
+pub struct DatabaseServerState {
     /// Host, port and name of the database.
     pub address: Arc<str>,
     /// Whether it cannot be reached: there is no connection, and the last attempt to open one failed.
@@ -50,7 +50,7 @@ pub struct ServerState {
     pub refused: u64,
 }
 
-impl ServerState {
+impl DatabaseServerState {
     /// Whether it gets statements, and can be reached.
     pub fn is_up(&self) -> bool {
         !self.away && !self.open
@@ -63,21 +63,22 @@ impl Guard {
     }
 }
 
-impl Server {
+impl DatabaseServer {
     /// A server whose connections are those of the configuration before, where nothing of it has changed.
-    pub(super) fn new(pool: impl FnOnce() -> Pool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
-        let (pool, lines, silence) = (carry.state(pool), carry.state(Lines::default), carry.state(Silence::default));
-        Server { pool, lines, breaker, rest: None, silence }
+    pub(super) fn new(pool: impl FnOnce() -> DatabasePool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
+        let (pool, shared, silence) =
+            (carry.state(pool), carry.state(SharedConnections::default), carry.state(Silence::default));
+        DatabaseServer { pool, shared, breaker, rest: None, silence }
     }
 
-    pub(super) fn replica(pool: impl FnOnce() -> Pool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
-        Server { rest: Some(carry.state(Outage::none)), ..Server::new(pool, breaker, carry) }
+    pub(super) fn replica(pool: impl FnOnce() -> DatabasePool, breaker: Option<Arc<Guard>>, carry: &Carry) -> Self {
+        DatabaseServer { rest: Some(carry.state(Outage::none)), ..DatabaseServer::new(pool, breaker, carry) }
     }
 
     /// How it is now.
-    pub(super) fn state(&self) -> ServerState {
+    pub(super) fn state(&self) -> DatabaseServerState {
         let (guard, breaker) = (self.breaker.as_ref(), self.breaker.as_ref().map(|guard| &guard.breaker));
-        ServerState {
+        DatabaseServerState {
             address: self.pool.shown.clone(),
             away: self.pool.is_away(),
             open: breaker.is_some_and(Breaker::is_open),
@@ -90,16 +91,23 @@ impl Server {
     ///
     /// # Errors
     /// `Busy`, if the breaker is open; `Unavailable`, if it was just away.
-    pub(super) fn admit(&self, until: Option<Instant>) -> Result<Tried<'_>, Error> {
+    pub(super) fn admit(&self, until: Option<Instant>) -> Result<TriedStatement<'_>, Error> {
         if self.rest.as_ref().is_some_and(|rest| rest.admit(REST) == Pass::Closed) {
             return Err(away());
         }
-        let Some(guard) = &self.breaker else { return Ok(Tried(None)) };
+        let Some(guard) = &self.breaker else { return Ok(TriedStatement(None)) };
         let breaker = &guard.breaker;
         match trial(breaker.admit()) {
             Some(trial) => {
                 let attempts = self.pool.attempts_failed();
-                Ok(Tried(Some(Watch { server: self, breaker, trial, until, attempts, connected: false })))
+                Ok(TriedStatement(Some(StatementWatch {
+                    server: self,
+                    breaker,
+                    trial,
+                    until,
+                    attempts,
+                    connected: false,
+                })))
             }
             None => Err(open(breaker.left())),
         }
@@ -133,7 +141,7 @@ impl Server {
     }
 
     /// A statement waited for a connection in vain: with a breaker, that counts if the server answers nothing at all.
-    pub(super) async fn waited_in_vain(&self, tried: &mut Tried<'_>) {
+    pub(super) async fn waited_in_vain(&self, tried: &mut TriedStatement<'_>) {
         if self.breaker.is_some() && self.silence.greet(&self.pool).await {
             tried.ended(Some(Verdict::Failure));
         }
@@ -149,10 +157,10 @@ impl Server {
 }
 
 /// A statement that was let through; the breaker, if there is one, learns how it went.
-pub(super) struct Tried<'a>(Option<Watch<'a>>);
+pub(super) struct TriedStatement<'a>(Option<StatementWatch<'a>>);
 
-struct Watch<'a> {
-    server: &'a Server,
+struct StatementWatch<'a> {
+    server: &'a DatabaseServer,
     breaker: &'a Breaker,
     trial: Trial,
     until: Option<Instant>,
@@ -161,7 +169,7 @@ struct Watch<'a> {
     connected: bool,
 }
 
-impl Tried<'_> {
+impl TriedStatement<'_> {
     /// Notes that the statement has a connection.
     pub(super) fn connected(&mut self) {
         self.0.iter_mut().for_each(|watch| watch.connected = true);
@@ -171,7 +179,7 @@ impl Tried<'_> {
     /// attempt to connect counts once, not for the statements right after it, which try nothing: a server that restarts
     /// would be left alone for too long.
     pub(super) fn unconnected(&mut self, error: &Error) {
-        let tried = |watch: &Watch<'_>| watch.server.pool.attempts_failed() != watch.attempts;
+        let tried = |watch: &StatementWatch<'_>| watch.server.pool.attempts_failed() != watch.attempts;
         let failed = error.kind() == Kind::Unavailable && self.0.as_ref().is_some_and(tried);
         self.ended(failed.then_some(Verdict::Failure));
     }
@@ -184,7 +192,7 @@ impl Tried<'_> {
     }
 }
 
-impl Drop for Tried<'_> {
+impl Drop for TriedStatement<'_> {
     fn drop(&mut self) {
         // Dropped by its caller. Neither the client's deadline nor a wait for other statements is the server's fault.
         let Some(watch) = self.0.take() else { return };
@@ -195,7 +203,7 @@ impl Drop for Tried<'_> {
     }
 }
 
-impl Watch<'_> {
+impl StatementWatch<'_> {
     fn note(&self, went: Verdict) {
         let (database, server) = (&*self.server.pool.name, &*self.server.pool.shown);
         match self.breaker.note(went, self.trial) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::pool::Pool;
+use super::pool::DatabasePool;
 use crate::telemetry::log_limiter::LogLimiter;
 
 /// A read looks after this time, and after the same time again.
@@ -42,7 +42,7 @@ impl Silence {
     }
 
     /// Ends once the server is silent.
-    pub(super) async fn found(&self, pool: &Pool) {
+    pub(super) async fn found(&self, pool: &DatabasePool) {
         let mut step = STEP;
         sleep(step).await;
         loop {
@@ -57,7 +57,7 @@ impl Silence {
     }
 
     /// Greets the server, unless that was just done; returns whether it is silent.
-    pub(super) async fn greet(&self, pool: &Pool) -> bool {
+    pub(super) async fn greet(&self, pool: &DatabasePool) -> bool {
         let mut found = self.found.lock().await;
         if let Some((at, silent)) = *found
             && at.elapsed() < HOLDS

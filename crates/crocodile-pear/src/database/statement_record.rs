@@ -5,14 +5,14 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 
-use super::pool::Pool;
+use super::pool::DatabasePool;
 use super::query::Query;
 use crate::error::Kind;
 use crate::telemetry::histogram::{DATABASE, Histograms};
 use crate::telemetry::request_record::{CallKind, CallNote, CallPlace, Entry};
 
 /// The times of statements, by how they ended.
-pub(super) struct Times(Histograms<StatementEnd>);
+pub(super) struct StatementTimes(Histograms<StatementEnd>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementEnd {
@@ -22,35 +22,35 @@ pub enum StatementEnd {
     Dropped,
 }
 
-impl Default for Times {
+impl Default for StatementTimes {
     fn default() -> Self {
-        Times(Histograms::new(DATABASE))
+        StatementTimes(Histograms::new(DATABASE))
     }
 }
 
-impl Times {
+impl StatementTimes {
     pub(super) fn all(&self) -> &Histograms<StatementEnd> {
         &self.0
     }
 }
 
 /// A run in progress.
-pub(super) struct Noted {
+pub(super) struct RunRecord {
     entry: Option<Entry>,
-    times: Arc<Times>,
+    times: Arc<StatementTimes>,
     began: Instant,
     /// When its answer must have begun.
     until: Option<Instant>,
     ended: bool,
 }
 
-impl Noted {
+impl RunRecord {
     /// Notes that the statement begins to wait for a connection.
     pub(super) fn begin(
         note: Option<CallNote>,
-        pool: &Pool,
+        pool: &DatabasePool,
         query: &Query,
-        times: &Arc<Times>,
+        times: &Arc<StatementTimes>,
         until: Option<Instant>,
     ) -> Self {
         let began = Instant::now();
@@ -62,7 +62,7 @@ impl Noted {
             let span = note.span().map_or(0, |(_, span)| span);
             note.begin(place, &method, query.shown().to_owned(), began, span)
         };
-        Noted { entry: note.map(begin), times: times.clone(), began, until, ended: false }
+        RunRecord { entry: note.map(begin), times: times.clone(), began, until, ended: false }
     }
 
     /// Notes that the statement has a connection.
@@ -106,7 +106,7 @@ impl Noted {
     }
 }
 
-impl Drop for Noted {
+impl Drop for RunRecord {
     fn drop(&mut self) {
         // Dropped by its caller: the time was over, or the client has left.
         let late = self.until.is_some_and(|until| Instant::now() >= until);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::pool::Lease;
+use super::pool::DatabaseLease;
 
 /// How long a server may take to cancel, before its connection is closed.
 const STOP: Duration = Duration::from_secs(1);
 
 /// Begins to stop what runs on a connection. It is used again when nothing runs any more, but not where a transaction is open.
-pub(super) fn begin(lease: Lease, transaction: bool) {
+pub(super) fn begin(lease: DatabaseLease, transaction: bool) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn(stop(lease, transaction))),
         // Without a thread that could ask the server, it notices when it writes.
@@ -16,7 +16,7 @@ pub(super) fn begin(lease: Lease, transaction: bool) {
     }
 }
 
-async fn stop(lease: Lease, transaction: bool) {
+async fn stop(lease: DatabaseLease, transaction: bool) {
     let token = lease.client().cancel_token();
     let address = lease.pool().address.clone();
     let stopped = async {

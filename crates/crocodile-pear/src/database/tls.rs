@@ -14,9 +14,9 @@ use crate::runtime::socket::Socket;
 
 /// Makes TLS of connections.
 #[derive(Clone)]
-pub struct Tls(TlsConnector);
+pub struct DatabaseTls(TlsConnector);
 
-impl Tls {
+impl DatabaseTls {
     /// Encrypts, and takes any certificate: what libpq does for `prefer`, and for `require` without an authority.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Tls {
         let builder = builder.map_err(|_| TOO_FEW)?;
         let anyone = Arc::new(Verifier::new(Anyone, provider));
         let config = builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth();
-        Ok(Tls::of(config))
+        Ok(DatabaseTls::of(config))
     }
 
     fn of(mut config: ClientConfig) -> Self {
@@ -35,7 +35,7 @@ impl Tls {
         config.resumption = Resumption::disabled();
         // A server that begins with TLS at once (`sslnegotiation=direct`) insists on it.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
-        Tls(Arc::new(config).into())
+        DatabaseTls(Arc::new(config).into())
     }
 
     /// Takes certificates of these authorities, as PEM, for the name of the host; by default of the public ones.
@@ -49,11 +49,11 @@ impl Tls {
         };
         let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
         let builder = builder.map_err(|_| TOO_FEW)?;
-        Ok(Tls::of(builder.with_root_certificates(roots).with_no_client_auth()))
+        Ok(DatabaseTls::of(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 }
 
-impl Tls {
+impl DatabaseTls {
     /// Makes a handshake with this host.
     ///
     /// # Errors

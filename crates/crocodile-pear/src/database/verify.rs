@@ -10,8 +10,8 @@ use tokio_postgres::{Client, Error as Failed};
 
 use super::Database;
 use super::address::{Connected, told};
-use super::query::{Access, Prepared, Query, Unfit};
-use super::server::Server;
+use super::query::{Access, PreparedStatement, Query, UnfitStatement};
+use super::server::DatabaseServer;
 use super::spec::Statements;
 use super::wire::Naming;
 use crate::config::problem::Problems;
@@ -21,18 +21,18 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The server's verdict on one statement.
 enum Finding {
-    Unfit(Unfit),
+    Unfit(UnfitStatement),
     Failed(Failed),
 }
 
 /// A server's findings about all of them.
-struct Verdict {
+struct ServerFindings {
     findings: Vec<(Arc<Query>, Finding)>,
     /// Whether a pooler is in front of the server.
     pooled: bool,
 }
 
-type VerifyResult = Result<Verdict, String>;
+type VerifyResult = Result<ServerFindings, String>;
 
 impl Database {
     /// Has the database look at the statements, and notes what it cannot run.
@@ -79,7 +79,7 @@ impl Database {
         }
         let sound = |query: &&Arc<Query>| !unasked && !wrong.iter().any(|(known, _)| Arc::ptr_eq(known, query));
         queries.iter().filter(sound).for_each(|query| query.known.sound.store(true, Relaxed));
-        let stands = |(_, verdict): &(_, Standing)| *verdict == Standing::Serves;
+        let stands = |(_, verdict): &(_, FindingEffect)| *verdict == FindingEffect::Serves;
         wrong.iter().all(stands).then_some(())
     }
 
@@ -97,7 +97,7 @@ impl Database {
 
 /// Whether a configuration with such a statement serves.
 #[derive(Clone, Copy, PartialEq)]
-enum Standing {
+enum FindingEffect {
     /// The statement alone fails, until the database has what it names.
     Serves,
     /// The statement is wrong.
@@ -109,7 +109,7 @@ enum Standing {
 const MISSING: [&str; 6] = ["42P01", "42703", "42883", "42704", "3F000", "42501"];
 
 /// On a thread of its own: a configuration may be compiled on a thread that must not block.
-fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<VerifyResult>> {
+fn ask(server: &DatabaseServer, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<VerifyResult>> {
     let address = server.pool.address.clone();
     let ask = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -121,7 +121,7 @@ fn ask(server: &Server, queries: Vec<Arc<Query>>) -> std::io::Result<JoinHandle<
                     naming.set(Naming::Unnamed);
                 }
                 tokio::select! {
-                    findings = look(&client, &queries) => findings.map(|findings| Verdict { findings, pooled }),
+                    findings = look(&client, &queries) => findings.map(|findings| ServerFindings { findings, pooled }),
                     _ = connection => Err("the connection was lost".to_owned()),
                 }
             };
@@ -140,7 +140,7 @@ fn answer(asked: std::io::Result<JoinHandle<VerifyResult>>) -> VerifyResult {
 async fn look(client: &Client, queries: &[Arc<Query>]) -> Result<Vec<(Arc<Query>, Finding)>, String> {
     let mut findings = Vec::new();
     for query in queries {
-        let finding = match Prepared::make(client, query).await {
+        let finding = match PreparedStatement::make(client, query).await {
             Ok(Ok(_)) => continue,
             Ok(Err(unfit)) => Finding::Unfit(unfit),
             Err(failed) if failed.as_db_error().is_none() => return Err(told(&failed)),
@@ -155,7 +155,7 @@ async fn look(client: &Client, queries: &[Arc<Query>]) -> Result<Vec<(Arc<Query>
 fn note_all(
     who: &str,
     findings: &[(Arc<Query>, Finding)],
-    known: &mut Vec<(Arc<Query>, Standing)>,
+    known: &mut Vec<(Arc<Query>, FindingEffect)>,
     problems: &mut Problems,
 ) {
     for (query, finding) in findings {
@@ -165,12 +165,12 @@ fn note_all(
     }
 }
 
-fn note(who: &str, query: &Query, finding: &Finding, problems: &mut Problems) -> Standing {
+fn note(who: &str, query: &Query, finding: &Finding, problems: &mut Problems) -> FindingEffect {
     let whole = query.text.at(0, query.text.value.len());
     match finding {
         Finding::Unfit(unfit) => drop(problems.error::<()>(whole, unfit.message(), unfit.remedy())),
         Finding::Failed(failed) => {
-            let Some(error) = failed.as_db_error() else { return Standing::Serves };
+            let Some(error) = failed.as_db_error() else { return FindingEffect::Serves };
             let at = match error.position() {
                 Some(ErrorPosition::Original(position)) => offset(&query.text.value, *position),
                 _ => None,
@@ -182,12 +182,12 @@ fn note(who: &str, query: &Query, finding: &Finding, problems: &mut Problems) ->
                 let effect = "its requests fail with 500 until the database has it";
                 let hint = if hint.is_empty() { effect.to_owned() } else { format!("{hint}; {effect}") };
                 problems.warning(place, message, hint);
-                return Standing::Serves;
+                return FindingEffect::Serves;
             }
             problems.error::<()>(place, message, hint);
         }
     }
-    Standing::Fails
+    FindingEffect::Fails
 }
 
 /// Where the character of this number, from 1, begins.

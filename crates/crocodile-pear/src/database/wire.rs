@@ -33,9 +33,9 @@ pub(super) enum Naming {
 
 /// The naming of a connection that is open.
 #[derive(Clone)]
-pub(super) struct Named(Arc<AtomicU8>);
+pub(super) struct ConnectionNaming(Arc<AtomicU8>);
 
-impl Named {
+impl ConnectionNaming {
     pub(super) fn set(&self, naming: Naming) {
         self.0.store(naming as u8, Relaxed);
     }
@@ -57,16 +57,16 @@ static PROCESS: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// A connection whose statements are renamed.
-pub struct Wire<S> {
+pub struct RenamedConnection<S> {
     inner: S,
-    naming: Named,
-    writer: Writer,
-    reader: Reader,
+    naming: ConnectionNaming,
+    writer: MessageWriter,
+    reader: MessageReader,
 }
 
 /// The messages that are sent.
 #[derive(Default)]
-struct Writer {
+struct MessageWriter {
     /// Whether the first message was sent, which has no type.
     begun: bool,
     /// The beginning of a message.
@@ -76,7 +76,7 @@ struct Writer {
     /// The statements, by the name that the client library has for them.
     statements: HashMap<Vec<u8>, Unnamed>,
     /// How the messages up to the next `Sync` are answered.
-    batch: Option<Batch>,
+    batch: Option<SyncBatch>,
 }
 
 /// A statement without a name.
@@ -88,7 +88,7 @@ struct Unnamed {
 }
 
 /// How the messages up to a `Sync` are answered.
-enum Batch {
+enum SyncBatch {
     /// The messages that the client library expects.
     Plain,
     /// The columns of this statement are told.
@@ -101,19 +101,24 @@ enum Batch {
 
 /// The messages that are received, where they are looked at.
 #[derive(Default)]
-struct Reader {
+struct MessageReader {
     inbox: BytesMut,
     /// For the client library.
     ready: BytesMut,
     /// So many bytes more belong to a message that is handed on.
     passing: usize,
-    batches: VecDeque<Batch>,
+    batches: VecDeque<SyncBatch>,
 }
 
-impl<S> Wire<S> {
-    pub(super) fn new(inner: S) -> (Self, Named) {
-        let naming = Named(Arc::new(AtomicU8::new(Naming::Named as u8)));
-        let wire = Wire { inner, naming: naming.clone(), writer: Writer::default(), reader: Reader::default() };
+impl<S> RenamedConnection<S> {
+    pub(super) fn new(inner: S) -> (Self, ConnectionNaming) {
+        let naming = ConnectionNaming(Arc::new(AtomicU8::new(Naming::Named as u8)));
+        let wire = RenamedConnection {
+            inner,
+            naming: naming.clone(),
+            writer: MessageWriter::default(),
+            reader: MessageReader::default(),
+        };
         (wire, naming)
     }
 }
@@ -131,9 +136,9 @@ fn message(out: &mut BytesMut, kind: u8, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.put_slice(part));
 }
 
-impl Writer {
+impl MessageWriter {
     /// Takes bytes of the client library; whole messages are made ready.
-    fn take(&mut self, sent: &[u8], naming: Naming, batches: &mut VecDeque<Batch>) {
+    fn take(&mut self, sent: &[u8], naming: Naming, batches: &mut VecDeque<SyncBatch>) {
         let mut kept = std::mem::take(&mut self.partial);
         let mut bytes = sent;
         if !kept.is_empty() {
@@ -155,7 +160,7 @@ impl Writer {
         self.partial = BytesMut::from(bytes);
     }
 
-    fn rename(&mut self, kind: u8, whole: &[u8], naming: Naming, batches: &mut VecDeque<Batch>) {
+    fn rename(&mut self, kind: u8, whole: &[u8], naming: Naming, batches: &mut VecDeque<SyncBatch>) {
         let done = match naming {
             Naming::Named => self.named(kind, whole),
             Naming::Unnamed | Naming::UnnamedReads => self.unnamed(kind, whole, naming, batches),
@@ -183,7 +188,7 @@ impl Writer {
         Some(())
     }
 
-    fn unnamed(&mut self, kind: u8, whole: &[u8], naming: Naming, batches: &mut VecDeque<Batch>) -> Option<()> {
+    fn unnamed(&mut self, kind: u8, whole: &[u8], naming: Naming, batches: &mut VecDeque<SyncBatch>) -> Option<()> {
         let body = &whole[5..];
         match kind {
             b'P' => {
@@ -196,7 +201,7 @@ impl Writer {
             b'D' if body.first() == Some(&b'S') => {
                 let (name, _) = text(&body[1..])?;
                 message(&mut self.out, b'D', &[b"S\0"]);
-                self.batch = Some(Batch::Describes(name.to_vec()));
+                self.batch = Some(SyncBatch::Describes(name.to_vec()));
             }
             b'C' if body.first() == Some(&b'S') => {
                 let (name, _) = text(&body[1..])?;
@@ -216,14 +221,14 @@ impl Writer {
                 self.out.extend_from_slice(&statement.parse);
                 message(&mut self.out, b'D', &[b"S\0"]);
                 message(&mut self.out, b'B', &[portal, b"\0\0", values]);
-                self.batch = Some(Batch::Runs(name.to_vec()));
+                self.batch = Some(SyncBatch::Runs(name.to_vec()));
             }
             b'S' => {
-                batches.push_back(self.batch.take().unwrap_or(Batch::Plain));
+                batches.push_back(self.batch.take().unwrap_or(SyncBatch::Plain));
                 return None;
             }
             b'Q' => {
-                batches.push_back(Batch::Plain);
+                batches.push_back(SyncBatch::Plain);
                 return None;
             }
             _ => return None,
@@ -250,7 +255,7 @@ fn columns(body: &[u8]) -> Option<Vec<u8>> {
 /// The error that the client library gets instead of rows of other columns than it knows.
 const CHANGED: &[u8] = b"SERROR\0VERROR\0C08P01\0Mthe columns of a statement have changed\0\0";
 
-impl Reader {
+impl MessageReader {
     /// Looks at what has come, and makes ready what is for the client library.
     fn look(&mut self, statements: &mut HashMap<Vec<u8>, Unnamed>) {
         loop {
@@ -263,7 +268,7 @@ impl Reader {
             let length = 1 + u32::from_be_bytes(head[1..].try_into().unwrap_or_default()).max(4) as usize;
             // What may come at any time: notices, settings, notifications.
             let aside = matches!(kind, b'N' | b'S' | b'A');
-            let looks = !aside && !matches!(self.batches.front(), None | Some(Batch::Plain));
+            let looks = !aside && !matches!(self.batches.front(), None | Some(SyncBatch::Plain));
             if !looks {
                 if kind == b'Z' {
                     self.batches.pop_front();
@@ -280,22 +285,22 @@ impl Reader {
                 (_, b'Z') => {
                     self.batches.pop_front();
                 }
-                (Batch::Changed, _) => continue,
-                (Batch::Describes(name), b'T' | b'n') => {
+                (SyncBatch::Changed, _) => continue,
+                (SyncBatch::Describes(name), b'T' | b'n') => {
                     if let Some(statement) = statements.get_mut(name) {
                         statement.columns = if kind == b'T' { columns(&whole[5..]) } else { Some(Vec::new()) };
                     }
                 }
-                (_, b'E') => *batch = Batch::Plain,
-                (Batch::Runs(_), b'1' | b'2' | b'D' | b'C' | b't') => continue,
-                (Batch::Runs(name), b'T' | b'n') => {
+                (_, b'E') => *batch = SyncBatch::Plain,
+                (SyncBatch::Runs(_), b'1' | b'2' | b'D' | b'C' | b't') => continue,
+                (SyncBatch::Runs(name), b'T' | b'n') => {
                     let now = if kind == b'T' { columns(&whole[5..]) } else { Some(Vec::new()) };
                     // A statement that was closed meanwhile is compared with nothing.
                     let same = statements.get(name).is_none_or(|statement| statement.columns == now);
                     if same {
-                        *batch = Batch::Plain;
+                        *batch = SyncBatch::Plain;
                     } else {
-                        *batch = Batch::Changed;
+                        *batch = SyncBatch::Changed;
                         message(&mut self.ready, b'E', &[CHANGED]);
                     }
                     continue;
@@ -307,7 +312,7 @@ impl Reader {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncWrite + Unpin> RenamedConnection<S> {
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.writer.out.is_empty() {
             let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.writer.out))?;
@@ -320,7 +325,7 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for RenamedConnection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if this.writer.out.len() > HELD {
@@ -341,7 +346,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for RenamedConnection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.naming.get() == Naming::Named {
@@ -377,8 +382,8 @@ mod tests {
     }
 
     /// A writer whose first message was sent.
-    fn begun() -> Writer {
-        Writer { begun: true, ..Writer::default() }
+    fn begun() -> MessageWriter {
+        MessageWriter { begun: true, ..MessageWriter::default() }
     }
 
     const PARSE: (u8, &[u8]) = (b'P', b"s1\0select 1\0\0\0");
@@ -415,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_statement_without_a_name_is_parsed_where_it_runs() {
-        let (mut writer, mut reader) = (begun(), Reader::default());
+        let (mut writer, mut reader) = (begun(), MessageReader::default());
         writer.take(&bytes(&[PARSE, (b'D', b"Ss1\0"), (b'S', b"")]), Naming::Unnamed, &mut reader.batches);
         let columns = described(23);
         let said = bytes(&[(b'1', b""), (b't', b"\0\0"), (b'T', &columns), (b'Z', b"I")]);
@@ -439,7 +444,7 @@ mod tests {
 
     #[test]
     fn rows_of_other_columns_are_never_given() {
-        let (mut writer, mut reader) = (begun(), Reader::default());
+        let (mut writer, mut reader) = (begun(), MessageReader::default());
         writer.take(&bytes(&[PARSE, (b'D', b"Ss1\0"), (b'S', b"")]), Naming::Unnamed, &mut reader.batches);
         reader.inbox.extend_from_slice(&bytes(&[(b'1', b""), (b't', b"\0\0"), (b'T', &described(23)), (b'Z', b"I")]));
         reader.look(&mut writer.statements);

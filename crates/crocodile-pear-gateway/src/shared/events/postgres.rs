@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use crocodile_pear::unstable::database::{Address, Connected, DatabaseConnection, told};
+use crocodile_pear::unstable::database::{Connected, DatabaseAddress, DatabaseConnection, told};
 use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, Error};
@@ -16,7 +16,7 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Why it cannot be listened to, without secrets.
-pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Result<PostgresListener, String> {
+pub async fn listen(address: &DatabaseAddress, channel: &str, heartbeat: Duration) -> Result<PostgresListener, String> {
     match timeout(ATTEMPT, connect(address, channel, heartbeat)).await {
         Ok(Ok(listener)) => Ok(listener),
         Ok(Err(reason)) => Err(reason),
@@ -24,7 +24,7 @@ pub async fn listen(address: &Address, channel: &str, heartbeat: Duration) -> Re
     }
 }
 
-async fn connect(address: &Address, channel: &str, heartbeat: Duration) -> Result<PostgresListener, String> {
+async fn connect(address: &DatabaseAddress, channel: &str, heartbeat: Duration) -> Result<PostgresListener, String> {
     let Connected { client, mut connection, pooled, .. } = address.connect(ATTEMPT).await?;
     if pooled {
         tracing::warn!(

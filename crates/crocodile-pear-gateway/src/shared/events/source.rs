@@ -69,7 +69,7 @@ pub(super) struct SourceIdentity {
 /// Where it connects.
 #[derive(Clone, PartialEq)]
 pub(super) enum SourceAddress {
-    Postgres(Box<database::Address>),
+    Postgres(Box<database::DatabaseAddress>),
     Redis(Box<RedisServer>),
 }
 
@@ -109,7 +109,7 @@ impl EventSourceSpec {
         match (&self.postgres, &self.redis) {
             (Some(url), None) => {
                 let ca = self.ca.as_ref();
-                database::Address::compile(url, ca, files, problems)
+                database::DatabaseAddress::compile(url, ca, files, problems)
                     .map(|address| SourceAddress::Postgres(Box::new(address)))
             }
             (None, Some(url)) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::unstable::database::{Database, ServerState, StatementEnd};
+use crocodile_pear::unstable::database::{Database, DatabaseServerState, StatementEnd};
 use indexmap::IndexMap;
 
 use super::exposition::{Exposition, label};
@@ -48,7 +48,7 @@ pub fn render(databases: &IndexMap<String, Arc<Database>>, out: &mut Exposition)
 /// Writes what is known of each server.
 fn servers(databases: &IndexMap<String, Arc<Database>>, out: &mut Exposition) {
     let all = databases.iter().flat_map(|(name, database)| database.servers().map(move |state| (label(name), state)));
-    let states: Vec<(String, ServerState)> =
+    let states: Vec<(String, DatabaseServerState)> =
         all.map(|(name, state)| (format!("database=\"{name}\",server=\"{}\"", label(&state.address)), state)).collect();
     let mut family = out.gauge("crocodile_pear_database_up", UP);
     states.iter().for_each(|(labels, state)| family.add(format_args!("{labels}"), u64::from(state.is_up())));

@@ -7,7 +7,7 @@ use futures_util::future::Either;
 use super::terms::Terms;
 use crate::cache::AnswerParts;
 use crate::config::spec::Timeout;
-use crate::database::{Access, Before, Database, Query, Run, Wanted};
+use crate::database::{Access, Database, EarlierStatement, Query, StatementRun, Wanted};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::http::date::Moment;
@@ -93,13 +93,13 @@ impl ReadyStatement {
     }
 
     async fn run(&self, values: StatementValues, scope: &Scope) -> Result<Answer, Error> {
-        let before = self.before.iter().zip(values.before).map(|(statement, values)| Before {
+        let before = self.before.iter().zip(values.before).map(|(statement, values)| EarlierStatement {
             query: statement.query.clone(),
             values,
             names: statement.names.clone(),
             wanted: statement.wanted,
         });
-        let run = Run {
+        let run = StatementRun {
             query: self.last.query.clone(),
             values: values.last,
             names: self.last.names.clone(),
