@@ -58,14 +58,14 @@ impl Layer for Maintenance {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::unstable::message::body::Body;
+    use crocodile_pear::unstable::message::body::AnswerBody;
     use http::{HeaderMap, Method};
 
     use super::*;
 
     #[test]
     fn nobody_gets_in_and_everybody_learns_when_to_come_back() {
-        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty());
         let closed = Maintenance(Duration::from_secs(600));
         let Verdict::Answer(response) = closed.request(&mut scope) else { panic!("a request got in") };
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);

@@ -51,13 +51,13 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
-    use crate::message::body::Body;
+    use crate::message::body::AnswerBody;
     use crate::pipeline::flow::{Awaited, Producer};
 
     #[tokio::test]
     async fn what_is_not_kept_is_not_called() {
         let never = |id| Producer { id, name: None, outcome: Awaited::later(async { panic!("a call was made") }) };
-        let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()));
+        let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty()));
         let two = Arc::new(First(NonZeroUsize::new(2).expect("more than none")));
         let kept: Vec<Producer> = two.run(Flow::of((0..5).map(never).collect()), &scope).collect().await;
         assert_eq!(kept.iter().map(|kept| kept.id).collect::<Vec<_>>(), [0, 1]);

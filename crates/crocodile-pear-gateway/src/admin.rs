@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
@@ -207,7 +207,7 @@ impl Admin {
     }
 
     /// Whether it is ready; names are only for those who may use the listener.
-    fn ready(&self, request: &ClientRequest) -> Response<Body> {
+    fn ready(&self, request: &ClientRequest) -> Response<AnswerBody> {
         let missing = match self.readiness {
             Readiness::Serving => Vec::new(),
             Readiness::Names => self.live.current().unresolved(),
@@ -226,7 +226,7 @@ impl Admin {
     }
 
     /// Makes a page; health and readiness wait for none.
-    async fn page(&self, asked: Page, observer: &mut PageObserver) -> Response<Body> {
+    async fn page(&self, asked: Page, observer: &mut PageObserver) -> Response<AnswerBody> {
         let (live, watchers) = (self.live.clone(), self.watchers.clone());
         let Page { path, query, headers } = asked;
         let make = move || match path.as_str() {
@@ -255,7 +255,7 @@ struct Page {
 }
 
 /// The statistics over minutes, hours and days.
-fn analytics(query: &str, analytics: &Statistics) -> Response<Body> {
+fn analytics(query: &str, analytics: &Statistics) -> Response<AnswerBody> {
     let (query, format) = match Query::read(query, analytics::now()) {
         Ok(asked) => asked,
         Err(told) => return response::refuse(StatusCode::BAD_REQUEST, &told),
@@ -267,8 +267,8 @@ fn analytics(query: &str, analytics: &Statistics) -> Response<Body> {
     }
 }
 
-fn text(media: &'static str, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::Bytes(Bytes::from(body)));
+fn text(media: &'static str, body: String) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::Bytes(Bytes::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     response
 }

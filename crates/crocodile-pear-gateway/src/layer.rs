@@ -13,11 +13,11 @@ use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Expression, Field, Located, Mark};
 use crocodile_pear::unstable::jq::Filter;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::pipeline::step::{self, ByName, Known, KnownRoute};
 use crocodile_pear::unstable::request::context::{Scope, undotted};
-use crocodile_pear::unstable::template::{self, Piece, Template, TemplateKind};
+use crocodile_pear::unstable::template::{self, Template, TemplateKind, TemplatePiece};
 use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, UpstreamEnvironment};
 use futures_util::future::BoxFuture;
 use http::Response;
@@ -77,7 +77,7 @@ pub trait Layer: Send + Sync + 'static {
 
     /// An answer on its way out. The layer may change its head and its body. If the whole body is in memory, this must
     /// not wait, because the answer to an unreadable request is sent at once.
-    fn answer<'a>(&'a self, _: &'a mut Response<Body>, _: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, _: &'a mut Response<AnswerBody>, _: &'a Arc<Scope>) -> Passage<'a> {
         Passage::Done
     }
 
@@ -118,9 +118,9 @@ pub enum Verdict<'a> {
     /// The request goes on.
     Pass,
     /// The layer answers, and the request goes no further.
-    Answer(Response<Body>),
+    Answer(Response<AnswerBody>),
     /// The decision comes later.
-    Wait(BoxFuture<'a, Option<Response<Body>>>),
+    Wait(BoxFuture<'a, Option<Response<AnswerBody>>>),
 }
 
 /// The decision of a layer on an answer.
@@ -260,8 +260,8 @@ impl Compile<'_> {
     /// Compiles a text with expressions in braces. `names` are the variables that expressions have here, besides the
     /// common ones.
     pub fn template(&mut self, written: &Located<String>, names: &[&str]) -> Option<Template> {
-        let foreign = |piece: &Piece<'_>| match piece {
-            Piece::Param(name) | Piece::Rest(name) if self.params.is_none() => Some((*name).to_owned()),
+        let foreign = |piece: &TemplatePiece<'_>| match piece {
+            TemplatePiece::Param(name) | TemplatePiece::Rest(name) if self.params.is_none() => Some((*name).to_owned()),
             _ => None,
         };
         for (at, piece) in template::split(written).unwrap_or_default() {

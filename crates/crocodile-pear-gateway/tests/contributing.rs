@@ -15,7 +15,7 @@ mod maintenance;
 use ::http::{HeaderMap, Method};
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Node};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear_gateway::layer::stack::{LayerPass, Stack};
 use crocodile_pear_gateway::layer::unshared::Unshared;
@@ -38,7 +38,7 @@ async fn the_layer_does_what_contributing_says() {
     assert_eq!(told, [("maintenance", "answers every request with 503, to be tried again after 600 s".to_owned())]);
 
     let stack = Arc::new(stack);
-    let scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+    let scope = Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty());
     let (visit, response) = LayerPass::enter(&stack, Unshared::new(scope)).await;
     let reply = visit.leave(response.unwrap()).await;
     assert_eq!(reply.response.status(), 503);

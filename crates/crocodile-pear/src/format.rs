@@ -46,12 +46,12 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::error::Error;
 #[cfg(not(all(feature = "charsets", feature = "csv", feature = "xml", feature = "yaml")))]
 use crate::error::Kind;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::json::Raw;
 use crate::json::value::{self, Value};
 use crate::json::{self, Data};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::message::xml_lists::Lists;
 use crate::offload::{self, Work};
 
@@ -61,7 +61,7 @@ pub use text::{Text, explain};
 
 impl Declared {
     /// Parses a body that is in memory.
-    fn read(self, headers: &Fields, lists: Lists, bytes: Bytes) -> Work<Data> {
+    fn read(self, headers: &AnswerFields, lists: Lists, bytes: Bytes) -> Work<Data> {
         let here = || parse(self, headers, &lists, bytes.clone());
         let lent = || {
             let (headers, lists, bytes) = (headers.clone(), lists.clone(), bytes.clone());
@@ -94,13 +94,13 @@ fn unbuilt(feature: &str) -> Error {
 
 /// Whether an answer is JSON, judged without reading its body.
 pub fn is_json(answer: &Answer) -> bool {
-    matches!(answer.body, Body::Value(_) | Body::Json(_)) || declared(answer) == Declared::Json
+    matches!(answer.body, AnswerBody::Value(_) | AnswerBody::Json(_)) || declared(answer) == Declared::Json
 }
 
 /// Whether the bytes of an answer are a JSON document, judged by its head.
 pub fn is_document(answer: &Answer) -> bool {
     let coded = || answer.headers.is_coded() && decode::codings(&answer.headers).next().is_some();
-    let bare = !matches!(answer.body, Body::Value(_)) && !coded();
+    let bare = !matches!(answer.body, AnswerBody::Value(_)) && !coded();
     bare && matches!(by_type(answer.headers.media()), Declared::Json | Declared::Nothing)
 }
 
@@ -169,18 +169,18 @@ pub async fn value(answer: Answer, bound: usize) -> Result<Value, Error> {
 ///
 /// # Errors
 /// Same as [`value()`].
-pub fn data(answer: Answer, bound: usize) -> Reading {
+pub fn data(answer: Answer, bound: usize) -> DataReading {
     let upstream = answer.upstream.clone();
-    Reading { upstream, work: read(answer, bound) }
+    DataReading { upstream, work: read(answer, bound) }
 }
 
 /// An answer's body while it is being read to data.
-pub struct Reading {
+pub struct DataReading {
     upstream: Option<Arc<str>>,
     work: Work<Data>,
 }
 
-impl Future for Reading {
+impl Future for DataReading {
     type Output = Result<Data, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -196,9 +196,9 @@ impl Future for Reading {
 pub async fn open(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
     let upstream = answer.upstream.clone();
     let mut answer = plain(answer).map_err(|error| of(error, upstream.as_ref()))?;
-    let data = match std::mem::replace(&mut answer.body, Body::empty()) {
-        Body::Value(value) => value.into(),
-        Body::Json(raw) => raw.into(),
+    let data = match std::mem::replace(&mut answer.body, AnswerBody::empty()) {
+        AnswerBody::Value(value) => value.into(),
+        AnswerBody::Json(raw) => raw.into(),
         body => {
             let told = |error| of(error, upstream.as_ref());
             let bytes = body.collect(bound).await.map_err(told)?;
@@ -217,9 +217,9 @@ pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
     if answer.headers.is_coded() {
         return Err(answer);
     }
-    match std::mem::replace(&mut answer.body, Body::empty()) {
-        Body::Value(value) => Ok((answer, value.into())),
-        Body::Json(raw) => Ok((answer, raw.into())),
+    match std::mem::replace(&mut answer.body, AnswerBody::empty()) {
+        AnswerBody::Value(value) => Ok((answer, value.into())),
+        AnswerBody::Json(raw) => Ok((answer, raw.into())),
         body => Err(Answer { body, ..answer }),
     }
 }
@@ -228,9 +228,9 @@ pub fn open_here(mut answer: Answer) -> Result<(Answer, Data), Answer> {
 ///
 /// # Errors
 /// Same as [`value()`].
-pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
+pub fn document(status: StatusCode, headers: &AnswerFields, lists: Lists, bytes: Bytes, bound: usize) -> Work<Data> {
     if headers.is_coded() {
-        let answer = Answer::new(status, headers.clone(), Body::Bytes(bytes));
+        let answer = Answer::new(status, headers.clone(), AnswerBody::Bytes(bytes));
         return read(Answer { lists, ..answer }, bound);
     }
     by_status(status, headers.media()).read(headers, lists, bytes)
@@ -242,11 +242,11 @@ pub fn document(status: StatusCode, headers: &Fields, lists: Lists, bytes: Bytes
 /// Same as [`value()`].
 pub async fn peek(answer: Answer, bound: usize) -> Result<(Answer, Data), Error> {
     let (body, copy) = match answer.body {
-        Body::Value(value) => (Body::Value(value.clone()), Body::Value(value)),
-        Body::Json(raw) => (Body::Json(raw.clone()), Body::Json(raw)),
+        AnswerBody::Value(value) => (AnswerBody::Value(value.clone()), AnswerBody::Value(value)),
+        AnswerBody::Json(raw) => (AnswerBody::Json(raw.clone()), AnswerBody::Json(raw)),
         body => {
             let bytes = body.collect(bound).await.map_err(|error| of(error, answer.upstream.as_ref()))?;
-            (Body::Bytes(bytes.clone()), Body::Bytes(bytes))
+            (AnswerBody::Bytes(bytes.clone()), AnswerBody::Bytes(bytes))
         }
     };
     let copy = Answer::new(answer.status, answer.headers.clone(), copy);
@@ -270,9 +270,9 @@ fn read(answer: Answer, bound: usize) -> Work<Data> {
     };
     let declared = declared(&answer);
     match answer.body {
-        Body::Value(value) => Either::Left(future::ready(Ok(value.into()))),
-        Body::Json(raw) => Either::Left(future::ready(Ok(raw.into()))),
-        Body::Bytes(bytes) if bytes.len() <= bound => declared.read(&answer.headers, answer.lists, bytes),
+        AnswerBody::Value(value) => Either::Left(future::ready(Ok(value.into()))),
+        AnswerBody::Json(raw) => Either::Left(future::ready(Ok(raw.into()))),
+        AnswerBody::Bytes(bytes) if bytes.len() <= bound => declared.read(&answer.headers, answer.lists, bytes),
         body => Either::Right(Box::pin(async move {
             let bytes = body.collect(bound).await?;
             declared.read(&answer.headers, answer.lists, bytes).await
@@ -288,7 +288,7 @@ pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
     offload::run(Declared::Json.weight(&bytes), move || Raw::check(&bytes)).await
 }
 
-fn parse(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
+fn parse(declared: Declared, headers: &AnswerFields, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
     match declared {
         Declared::Json | Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(value::null().into()),
         Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
@@ -303,11 +303,11 @@ fn parse(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> R
 }
 
 /// Converts a format other than JSON to JSON.
-fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes) -> Result<Raw, Error> {
+fn structured(declared: Declared, headers: &AnswerFields, lists: &Lists, bytes: Bytes) -> Result<Raw, Error> {
     match declared {
         Declared::Xml => xml::read(&bytes, charset::named(headers), lists),
         Declared::Ndjson => ndjson::read(&charset::recode(headers, bytes)?),
-        Declared::JsonSeq => ndjson::read(&json_seq::Sequence::default().push(&charset::recode(headers, bytes)?)),
+        Declared::JsonSeq => ndjson::read(&json_seq::SequenceReader::default().push(&charset::recode(headers, bytes)?)),
         Declared::Sse => sse::read(&charset::text(headers, &bytes)?),
         Declared::Msgpack => msgpack::read(&bytes),
         Declared::Csv => csv::read(&charset::text(headers, &bytes)?, lists.delimiter()),
@@ -321,7 +321,7 @@ fn structured(declared: Declared, headers: &Fields, lists: &Lists, bytes: Bytes)
 ///
 /// # Errors
 /// Same as [`value()`].
-pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Splicing<'_> {
+pub fn splice(answer: Answer, bound: usize, lines: LineBreaks, out: &mut Vec<u8>) -> Splicing<'_> {
     let upstream = answer.upstream.clone();
     let told = move |error| of(error, upstream.as_ref());
     let answer = match plain(answer) {
@@ -336,7 +336,7 @@ pub fn splice(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> 
 }
 
 /// Like [`splice`], without waiting, if the body is in memory, not compressed, and small.
-pub fn splice_here(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
+pub fn splice_here(answer: &Answer, bound: usize, lines: LineBreaks, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
     if answer.headers.is_coded() {
         return None;
     }
@@ -347,14 +347,14 @@ pub fn splice_here(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8
 pub type Splicing<'a> = Either<Ready<Result<(), Error>>, BoxFuture<'a, Result<(), Error>>>;
 
 /// Appends a small body in memory at once.
-fn append_now(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
+fn append_now(answer: &Answer, bound: usize, lines: LineBreaks, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
     match &answer.body {
-        Body::Value(value) => Some(json::write(value, out)),
-        Body::Json(raw) if lines == Lines::Kept || raw.bytes().len() / 8 <= offload::SMALL => {
+        AnswerBody::Value(value) => Some(json::write(value, out)),
+        AnswerBody::Json(raw) if lines == LineBreaks::Kept || raw.bytes().len() / 8 <= offload::SMALL => {
             lines.append(raw.bytes(), out);
             Some(Ok(()))
         }
-        Body::Bytes(bytes) if bytes.len() <= bound => {
+        AnswerBody::Bytes(bytes) if bytes.len() <= bound => {
             let declared = declared(answer);
             let small = declared.weight(bytes) <= offload::SMALL;
             small.then(|| append_bytes(declared, &answer.headers, &answer.lists, bytes.clone(), lines, out))
@@ -363,7 +363,7 @@ fn append_now(answer: &Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) ->
     }
 }
 
-async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -> Result<(), Error> {
+async fn append(answer: Answer, bound: usize, lines: LineBreaks, out: &mut Vec<u8>) -> Result<(), Error> {
     let declared = declared(&answer);
     let (headers, known, bytes) = (answer.headers, answer.lists, answer.body.collect(bound).await?);
     let weight = declared.weight(&bytes);
@@ -380,10 +380,10 @@ async fn append(answer: Answer, bound: usize, lines: Lines, out: &mut Vec<u8>) -
 
 fn append_bytes(
     declared: Declared,
-    headers: &Fields,
+    headers: &AnswerFields,
     lists: &Lists,
     bytes: Bytes,
-    lines: Lines,
+    lines: LineBreaks,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     if bytes.is_empty() {
@@ -408,18 +408,18 @@ fn append_bytes(
 
 /// Whether JSON text may keep its line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineBreaks {
     /// The line ends as they arrived.
     Kept,
     /// Without line ends, because a line end ends an item in NDJSON and SSE.
     Joined,
 }
 
-impl Lines {
+impl LineBreaks {
     fn append(self, checked: &Bytes, out: &mut Vec<u8>) {
         match self {
-            Lines::Kept => out.extend_from_slice(&json::trim(checked)),
-            Lines::Joined => json::compact(checked, out),
+            LineBreaks::Kept => out.extend_from_slice(&json::trim(checked)),
+            LineBreaks::Joined => json::compact(checked, out),
         }
     }
 }
@@ -431,7 +431,7 @@ mod tests {
     use http::header::CONTENT_TYPE;
 
     /// A head with this content type.
-    pub fn of(content_type: &'static str) -> Fields {
+    pub fn of(content_type: &'static str) -> AnswerFields {
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]).into()
     }
 

@@ -15,17 +15,17 @@ use crate::json::Raw;
 
 pub use self::action::{Action, action};
 pub use self::holders::{Holder, holders, objects};
-pub use self::included::Source;
+pub use self::included::CompoundDocument;
 use self::part::Part;
-pub use self::relation::{Form, Identifier, Lead, Prefer, Relation};
+pub use self::relation::{Identifier, Preference, Relation, RelationFormat, RelationTarget};
 
 /// Where a relation leads from this document. None, if it has no such relation; also none if it says that nothing is
 /// related.
-pub fn leads(relation: &Relation, document: &Raw) -> Vec<Lead> {
+pub fn leads(relation: &Relation, document: &Raw) -> Vec<RelationTarget> {
     let related = match relation.form {
-        Form::Hal => hal::related(relation, Part::of(document)),
-        Form::JsonApi => json_api::related(relation, document),
-        Form::Siren => siren::related(relation, Part::of(document)),
+        RelationFormat::Hal => hal::related(relation, Part::of(document)),
+        RelationFormat::JsonApi => json_api::related(relation, document),
+        RelationFormat::Siren => siren::related(relation, Part::of(document)),
     };
     related.map(|(leads, _)| leads).unwrap_or_default()
 }

@@ -34,9 +34,9 @@ const PATH: &AsciiSet = &UNFIT.add(b'?');
 /// A template, compiled.
 pub struct Template {
     /// A header value, or the path of a target.
-    parts: Box<[Part]>,
+    parts: Box<[TemplatePart]>,
     /// The parameters of a target's query.
-    query: Box<[Vec<Part>]>,
+    query: Box<[Vec<TemplatePart>]>,
     kind: TemplateKind,
 }
 
@@ -59,7 +59,7 @@ impl TemplateKind {
     }
 }
 
-pub enum Part {
+pub enum TemplatePart {
     /// Literal text.
     Text(String),
     /// A path parameter, encoded as one segment or one query value.
@@ -94,7 +94,7 @@ pub enum RestForm {
 
 /// A piece of a template as it is written, before names and expressions are resolved.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum TemplatePiece<'a> {
     /// Literal text.
     Text(&'a str),
     /// `{word}`
@@ -108,7 +108,7 @@ pub enum Piece<'a> {
 }
 
 /// A source of a template's values.
-pub trait Source {
+pub trait TemplateSource {
     /// A path parameter, decoded.
     fn param(&self, name: &str) -> Option<&str>;
     /// The rest of the path as it came: with the slash that it begins with, or empty.
@@ -138,14 +138,14 @@ pub fn hidden(written: &Located<String>) -> Hidden {
 ///
 /// # Errors
 /// The offset of a brace that has no partner.
-pub fn split(written: &Located<String>) -> Result<Vec<(usize, Piece<'_>)>, usize> {
+pub fn split(written: &Located<String>) -> Result<Vec<(usize, TemplatePiece<'_>)>, usize> {
     let (text, signs) = (written.as_str(), signs(written));
     let mut pieces = Vec::new();
     let mut at = 0;
     while at < text.len() {
         let open = signs[at..].find(['{', '}']).map_or(text.len(), |found| at + found);
         if open > at {
-            pieces.push((at, Piece::Text(&text[at..open])));
+            pieces.push((at, TemplatePiece::Text(&text[at..open])));
         }
         if open == text.len() {
             break;
@@ -178,23 +178,23 @@ pub fn is_value(word: &str) -> bool {
     matches!(word, "null" | "true" | "false")
 }
 
-fn inner(text: &str) -> (usize, Piece<'_>) {
+fn inner(text: &str) -> (usize, TemplatePiece<'_>) {
     let word = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             && !is_value(text)
     };
     match text.strip_prefix('*') {
-        Some(rest) if word(rest) => (1, Piece::Rest(rest)),
-        None if word(text) => (0, Piece::Param(text)),
+        Some(rest) if word(rest) => (1, TemplatePiece::Rest(rest)),
+        None if word(text) => (0, TemplatePiece::Param(text)),
         _ => expression(text),
     }
 }
 
-fn expression(text: &str) -> (usize, Piece<'_>) {
+fn expression(text: &str) -> (usize, TemplatePiece<'_>) {
     match text.strip_prefix('*') {
-        Some(segments) => (1, Piece::Segments(segments)),
-        None => (0, Piece::Jq(text)),
+        Some(segments) => (1, TemplatePiece::Segments(segments)),
+        None => (0, TemplatePiece::Jq(text)),
     }
 }
 
@@ -222,7 +222,7 @@ fn partner(text: &str) -> Option<usize> {
 impl Template {
     /// A template from its pieces; `filter` compiles an expression, given its offset.
     pub fn compile(
-        pieces: Vec<(usize, Piece<'_>)>,
+        pieces: Vec<(usize, TemplatePiece<'_>)>,
         kind: TemplateKind,
         mut filter: impl FnMut(usize, &str) -> Option<Filter>,
     ) -> Option<Self> {
@@ -230,18 +230,20 @@ impl Template {
         let mut in_path = kind == TemplateKind::Target;
         for (at, piece) in pieces {
             let part = match piece {
-                Piece::Text(text) => {
+                TemplatePiece::Text(text) => {
                     in_path &= !text.contains('?');
-                    Some(Part::Text(kind.text(text)))
+                    Some(TemplatePart::Text(kind.text(text)))
                 }
-                Piece::Param(name) => Some(Part::Param(name.to_owned())),
-                Piece::Rest(_) => Some(Part::Rest(match kind {
+                TemplatePiece::Param(name) => Some(TemplatePart::Param(name.to_owned())),
+                TemplatePiece::Rest(_) => Some(TemplatePart::Rest(match kind {
                     TemplateKind::Target if in_path => parts.as_mut().map_or(RestForm::Whole, lead),
                     TemplateKind::Target => RestForm::Query,
                     TemplateKind::Field => RestForm::Bare,
                 })),
-                Piece::Segments(source) => filter(at, source).map(|filter| Part::Segments(filter, called(source))),
-                Piece::Jq(source) => filter(at, source).map(|filter| Part::Jq(filter, called(source))),
+                TemplatePiece::Segments(source) => {
+                    filter(at, source).map(|filter| TemplatePart::Segments(filter, called(source)))
+                }
+                TemplatePiece::Jq(source) => filter(at, source).map(|filter| TemplatePart::Jq(filter, called(source))),
             };
             parts = parts.zip(part).map(|(mut parts, part)| {
                 parts.push(part);
@@ -256,14 +258,14 @@ impl Template {
     }
 
     /// The parts of a target's path.
-    pub fn path(&self) -> &[Part] {
+    pub fn path(&self) -> &[TemplatePart] {
         &self.parts
     }
 
     /// The expressions in it.
     pub fn filters(&self) -> impl Iterator<Item = &Filter> {
         self.parts.iter().chain(self.query.iter().flatten()).filter_map(|part| match part {
-            Part::Jq(filter, _) | Part::Segments(filter, _) => Some(filter),
+            TemplatePart::Jq(filter, _) | TemplatePart::Segments(filter, _) => Some(filter),
             _ => None,
         })
     }
@@ -273,19 +275,19 @@ impl Template {
     /// # Errors
     /// `Expression` where a value is a list or an object, and in the path also where it is null, empty, or would change
     /// the path's shape; `BadRequest` where the rest of the path would.
-    pub fn target(&self, source: &impl Source) -> Result<String, Error> {
+    pub fn target(&self, source: &impl TemplateSource) -> Result<String, Error> {
         let mut out = String::new();
         for part in &self.parts {
             match self.append(part, source, &mut out)? {
-                Filled::Text => {}
-                Filled::Null => return Err(not_text(part.name(), &jq::null())),
-                Filled::Empty => {
+                ValueKind::Text => {}
+                ValueKind::Null => return Err(not_text(part.name(), &jq::null())),
+                ValueKind::Empty => {
                     let detail = format!("{} is empty where a path segment is needed", part.name());
                     return Err(Error::new(Kind::Expression, detail));
                 }
             }
         }
-        if !matches!(&*self.parts, [] | [Part::Text(_)]) {
+        if !matches!(&*self.parts, [] | [TemplatePart::Text(_)]) {
             dots::check(&out).map_err(|wrong| Error::new(Kind::Expression, wrong))?;
         }
         let mut before = '?';
@@ -304,7 +306,7 @@ impl Template {
     ///
     /// # Errors
     /// `Expression` where a value is a list or an object.
-    pub fn field(&self, source: &impl Source) -> Result<Option<String>, Error> {
+    pub fn field(&self, source: &impl TemplateSource) -> Result<Option<String>, Error> {
         let mut out = String::new();
         let filled = self.fill(&self.parts, source, &mut out)?;
         // Space around a value is not part of it (RFC 9110, 5.5).
@@ -313,72 +315,72 @@ impl Template {
 
     /// Writes the parts. False where a value is null, and where there are values and all are empty: then nothing was
     /// meant to be sent.
-    fn fill(&self, parts: &[Part], source: &impl Source, out: &mut String) -> Result<bool, Error> {
+    fn fill(&self, parts: &[TemplatePart], source: &impl TemplateSource, out: &mut String) -> Result<bool, Error> {
         let (mut values, mut empty) = (0, 0);
         for part in parts.iter() {
-            values += usize::from(!matches!(part, Part::Text(_)));
+            values += usize::from(!matches!(part, TemplatePart::Text(_)));
             match self.append(part, source, out)? {
-                Filled::Text => {}
-                Filled::Empty => empty += 1,
-                Filled::Null => return Ok(false),
+                ValueKind::Text => {}
+                ValueKind::Empty => empty += 1,
+                ValueKind::Null => return Ok(false),
             }
         }
         Ok(values == 0 || empty < values)
     }
 
     /// Writes one part, and says what its value was.
-    fn append(&self, part: &Part, source: &impl Source, out: &mut String) -> Result<Filled, Error> {
+    fn append(&self, part: &TemplatePart, source: &impl TemplateSource, out: &mut String) -> Result<ValueKind, Error> {
         match part {
-            Part::Text(text) => {
+            TemplatePart::Text(text) => {
                 out.push_str(text);
-                Ok(Filled::Text)
+                Ok(ValueKind::Text)
             }
-            Part::Param(name) => Ok(self.write(source.param(name).unwrap_or_default(), out)),
-            Part::Rest(form) => append_rest(source.rest(), *form, out),
-            Part::Segments(filter, name) => append_segments(&source.evaluate(filter)?.into_value(), name, out),
-            Part::Jq(filter, name) => {
+            TemplatePart::Param(name) => Ok(self.write(source.param(name).unwrap_or_default(), out)),
+            TemplatePart::Rest(form) => append_rest(source.rest(), *form, out),
+            TemplatePart::Segments(filter, name) => append_segments(&source.evaluate(filter)?.into_value(), name, out),
+            TemplatePart::Jq(filter, name) => {
                 let value = source.evaluate(filter)?;
                 match text(&value) {
                     Some(text) => Ok(self.write(&text, out)),
-                    None if value.is_null() => Ok(Filled::Null),
+                    None if value.is_null() => Ok(ValueKind::Null),
                     None => Err(not_text(name, &value.into_value())),
                 }
             }
         }
     }
 
-    fn write(&self, value: &str, out: &mut String) -> Filled {
+    fn write(&self, value: &str, out: &mut String) -> ValueKind {
         match self.kind {
             TemplateKind::Field => out.push_str(value),
             TemplateKind::Target => out.extend(utf8_percent_encode(value, RESERVED)),
         }
-        if value.is_empty() { Filled::Empty } else { Filled::Text }
+        if value.is_empty() { ValueKind::Empty } else { ValueKind::Text }
     }
 }
 
 /// The kind of a part's value.
-enum Filled {
+enum ValueKind {
     /// Text to be sent.
     Text,
     Empty,
     Null,
 }
 
-impl Part {
+impl TemplatePart {
     /// The name of the part in failures.
     fn name(&self) -> &str {
         match self {
-            Part::Param(name) => name,
-            Part::Segments(_, name) | Part::Jq(_, name) => name,
-            Part::Text(_) | Part::Rest(_) => "the expression",
+            TemplatePart::Param(name) => name,
+            TemplatePart::Segments(_, name) | TemplatePart::Jq(_, name) => name,
+            TemplatePart::Text(_) | TemplatePart::Rest(_) => "the expression",
         }
     }
 }
 
 /// Whether the text before `{*word}` ends in the slash that the rest of the path begins with; it is taken away then, as
 /// the client decides whether there is one.
-fn lead(parts: &mut Vec<Part>) -> RestForm {
-    let Some(Part::Text(text)) = parts.last_mut() else { return RestForm::Bare };
+fn lead(parts: &mut Vec<TemplatePart>) -> RestForm {
+    let Some(TemplatePart::Text(text)) = parts.last_mut() else { return RestForm::Bare };
     if !text.ends_with('/') {
         return RestForm::Bare;
     }
@@ -389,24 +391,24 @@ fn lead(parts: &mut Vec<Part>) -> RestForm {
     RestForm::Whole
 }
 
-fn append_rest(rest: &str, form: RestForm, out: &mut String) -> Result<Filled, Error> {
+fn append_rest(rest: &str, form: RestForm, out: &mut String) -> Result<ValueKind, Error> {
     let bare = rest.strip_prefix('/').unwrap_or(rest);
     if form == RestForm::Query {
         let value: Vec<u8> = percent_decode_str(bare).collect();
         out.extend(percent_encode(&value, QUERY));
-        return Ok(if bare.is_empty() { Filled::Empty } else { Filled::Text });
+        return Ok(if bare.is_empty() { ValueKind::Empty } else { ValueKind::Text });
     }
     dots::check(rest).map_err(|wrong| Error::new(Kind::BadRequest, wrong))?;
     out.push_str(if form == RestForm::Whole { rest } else { bare });
-    Ok(Filled::Text)
+    Ok(ValueKind::Text)
 }
 
 /// A path as it stands in a URL, or a list of its segments.
-fn append_segments(value: &Value, name: &str, out: &mut String) -> Result<Filled, Error> {
+fn append_segments(value: &Value, name: &str, out: &mut String) -> Result<ValueKind, Error> {
     let Shape::List(segments) = value::shape(value) else {
         let path = scalar(value).ok_or_else(|| not_text(name, value))?;
         out.push_str(&escape(&path, PATH));
-        return Ok(Filled::Text);
+        return Ok(ValueKind::Text);
     };
     for (at, segment) in segments.iter().enumerate() {
         let segment = scalar(segment).filter(|segment| !segment.is_empty());
@@ -414,7 +416,7 @@ fn append_segments(value: &Value, name: &str, out: &mut String) -> Result<Filled
         out.push_str(if at > 0 { "/" } else { "" });
         out.extend(utf8_percent_encode(&segment.ok_or_else(unfit)?, RESERVED));
     }
-    Ok(Filled::Text)
+    Ok(ValueKind::Text)
 }
 
 /// Encodes the characters in `set`, and each `%` that encodes nothing; encoded ones stay so.
@@ -433,12 +435,12 @@ fn escape(text: &str, set: &'static AsciiSet) -> String {
 }
 
 /// The path of a target, and the parameters of its query.
-fn parameters(parts: Vec<Part>) -> (Vec<Part>, Vec<Vec<Part>>) {
+fn parameters(parts: Vec<TemplatePart>) -> (Vec<TemplatePart>, Vec<Vec<TemplatePart>>) {
     let mut path = Vec::new();
-    let mut query: Vec<Vec<Part>> = Vec::new();
+    let mut query: Vec<Vec<TemplatePart>> = Vec::new();
     for part in parts {
         let mut rest = match part {
-            Part::Text(text) => text,
+            TemplatePart::Text(text) => text,
             part => {
                 query.last_mut().unwrap_or(&mut path).push(part);
                 continue;
@@ -451,7 +453,7 @@ fn parameters(parts: Vec<Part>) -> (Vec<Part>, Vec<Vec<Part>>) {
                 None => (rest, None),
             };
             if !text.is_empty() {
-                query.last_mut().unwrap_or(&mut path).push(Part::Text(text));
+                query.last_mut().unwrap_or(&mut path).push(TemplatePart::Text(text));
             }
             let Some(next) = next else { break };
             query.push(Vec::new());
@@ -518,7 +520,7 @@ mod tests {
 
     struct Fixed(&'static str);
 
-    impl Source for Fixed {
+    impl TemplateSource for Fixed {
         fn param(&self, _: &str) -> Option<&str> {
             Some(self.0)
         }
@@ -553,10 +555,10 @@ mod tests {
     fn braces_in_strings_and_objects_do_not_end_an_expression() {
         let template = written(r#"/a/{id}?x={$query["}"] // {a: 1}.a}&{*rest}{*.a}"#);
         let pieces = split(&template).expect("braces match");
-        assert_eq!(pieces[1], (4, Piece::Param("id")));
-        assert_eq!(pieces[3].1, Piece::Jq(r#"$query["}"] // {a: 1}.a"#));
-        assert_eq!(pieces[5], (38, Piece::Rest("rest")));
-        assert_eq!(pieces[6], (45, Piece::Segments(".a")));
+        assert_eq!(pieces[1], (4, TemplatePiece::Param("id")));
+        assert_eq!(pieces[3].1, TemplatePiece::Jq(r#"$query["}"] // {a: 1}.a"#));
+        assert_eq!(pieces[5], (38, TemplatePiece::Rest("rest")));
+        assert_eq!(pieces[6], (45, TemplatePiece::Segments(".a")));
         assert_eq!(split(&written("/a/{b")).unwrap_err(), 3);
         assert_eq!(split(&written("/a}")).unwrap_err(), 2);
     }
@@ -571,11 +573,17 @@ mod tests {
         };
         let template = inserted("/a/{id}é%/{id}", 3, 10);
         let pieces = split(&template).expect("braces match");
-        assert_eq!(pieces, [(0, Piece::Text("/a/{id}é%/")), (12, Piece::Param("id"))]);
+        assert_eq!(pieces, [(0, TemplatePiece::Text("/a/{id}é%/")), (12, TemplatePiece::Param("id"))]);
         let rendered = Template::compile(pieces, TemplateKind::Target, |_, _| None).expect("no expressions");
         assert_eq!(rendered.target(&Fixed("7")).expect("renders"), "/a/%7Bid%7D%C3%A9%25/7");
-        assert_eq!(split(&inserted("/{id}", 2, 4)), Ok(vec![(0, Piece::Text("/")), (2, Piece::Jq("id"))]));
-        assert_eq!(split(&inserted("/{*id}", 3, 5)), Ok(vec![(0, Piece::Text("/")), (3, Piece::Segments("id"))]));
+        assert_eq!(
+            split(&inserted("/{id}", 2, 4)),
+            Ok(vec![(0, TemplatePiece::Text("/")), (2, TemplatePiece::Jq("id"))])
+        );
+        assert_eq!(
+            split(&inserted("/{*id}", 3, 5)),
+            Ok(vec![(0, TemplatePiece::Text("/")), (3, TemplatePiece::Segments("id"))])
+        );
     }
 
     #[test]

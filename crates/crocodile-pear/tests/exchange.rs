@@ -13,7 +13,7 @@ use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::loop_detection;
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::upstream::{ReadyUpstream, Timeouts, Trailing, UpstreamCall, UpstreamSettings};
 use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
@@ -138,13 +138,13 @@ struct Whole {
 async fn whole(answer: Answer) -> Result<Whole, Error> {
     let (status, headers) = (answer.status.as_u16(), answer.headers.into_map());
     let (body, trailers) = match answer.body {
-        Body::Bytes(bytes) => (bytes, None),
-        Body::Pulled(body) => {
+        AnswerBody::Bytes(bytes) => (bytes, None),
+        AnswerBody::Pulled(body) => {
             let collected = body.collect().await?;
             let trailers = collected.trailers().cloned();
             (collected.to_bytes(), trailers)
         }
-        Body::Value(_) | Body::Json(_) | Body::Tunnel(_) => panic!("an upstream gives bytes"),
+        AnswerBody::Value(_) | AnswerBody::Json(_) | AnswerBody::Tunnel(_) => panic!("an upstream gives bytes"),
     };
     Ok(Whole { status, headers, body, trailers })
 }
@@ -153,16 +153,16 @@ fn get(target: &str) -> UpstreamCall {
     with(Method::GET, target, None)
 }
 
-fn post(body: Body) -> UpstreamCall {
+fn post(body: AnswerBody) -> UpstreamCall {
     with(Method::POST, "/x", Some(body))
 }
 
-fn with(method: Method, target: &str, body: Option<Body>) -> UpstreamCall {
+fn with(method: Method, target: &str, body: Option<AnswerBody>) -> UpstreamCall {
     UpstreamCall { method, body, trailing: Trailing::own(), ..UpstreamCall::get(target.into()) }
 }
 
-fn text(text: &'static str) -> Body {
-    Body::Bytes(Bytes::from_static(text.as_bytes()))
+fn text(text: &'static str) -> AnswerBody {
+    AnswerBody::Bytes(Bytes::from_static(text.as_bytes()))
 }
 
 fn limit(change: impl FnOnce(&mut Timeouts)) -> Option<Arc<Timeouts>> {
@@ -181,9 +181,9 @@ struct Fed {
     length: Option<u64>,
 }
 
-fn fed(length: Option<u64>) -> (mpsc::Sender<Result<Frame<Bytes>, Error>>, Body) {
+fn fed(length: Option<u64>) -> (mpsc::Sender<Result<Frame<Bytes>, Error>>, AnswerBody) {
     let (sender, frames) = mpsc::channel(1);
-    (sender, Body::Pulled(Box::pin(Fed { frames, length })))
+    (sender, AnswerBody::Pulled(Box::pin(Fed { frames, length })))
 }
 
 fn data(bytes: &'static str) -> Result<Frame<Bytes>, Error> {
@@ -318,7 +318,7 @@ async fn a_known_length_is_told_before_the_body() {
         peer
     };
     let (answer, _peer) = tokio::join!(stage.call(get("/")), serve);
-    let Body::Pulled(body) = answer.unwrap().body else { panic!("the body is still to come") };
+    let AnswerBody::Pulled(body) = answer.unwrap().body else { panic!("the body is still to come") };
     assert_eq!(body.size_hint().exact(), Some(7));
 }
 
@@ -331,7 +331,7 @@ async fn an_answer_with_trailers_has_no_length_though_it_is_all_there() {
         peer
     };
     let (answer, _peer) = tokio::join!(stage.call(get("/")), serve);
-    let Body::Pulled(body) = answer.unwrap().body else { panic!("trailers are pulled") };
+    let AnswerBody::Pulled(body) = answer.unwrap().body else { panic!("trailers are pulled") };
     assert_eq!(body.size_hint().exact(), None);
 }
 
@@ -456,7 +456,9 @@ async fn a_last_chunk_that_is_there_is_fetched_for_the_next_call() {
         peer
     };
     let fetch = async {
-        let Body::Pulled(mut body) = stage.call(get("/")).await.unwrap().body else { panic!("the end is to come") };
+        let AnswerBody::Pulled(mut body) = stage.call(get("/")).await.unwrap().body else {
+            panic!("the end is to come")
+        };
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "ok");
         told.send(()).unwrap();
         // Until the runtime has been told of the last chunk.

@@ -12,7 +12,7 @@ use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Json, Node};
 use crocodile_pear::unstable::error::Kind;
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::pipeline::step::{ByName, Known, KnownRoute};
 use crocodile_pear::unstable::request::context::Scope;
@@ -61,7 +61,7 @@ fn upstream(name: &str, written: Json) -> Arc<ReadyUpstream> {
 }
 
 fn recorded() -> (Arc<Scope>, Arc<Record>) {
-    let mut scope = Scope::new(Method::GET, Some("/".parse().unwrap()), HeaderMap::new(), Body::empty());
+    let mut scope = Scope::new(Method::GET, Some("/".parse().unwrap()), HeaderMap::new(), AnswerBody::empty());
     scope.keep_record();
     let record = scope.record().unwrap().clone();
     (Arc::new(scope), record)
@@ -77,7 +77,7 @@ async fn run(pipeline: Json, upstreams: &IndexMap<String, Arc<ReadyUpstream>>, s
     let plan = plan.unwrap_or_else(|| panic!("{problems:?}"));
     let answer = plan.answer(scope).await.unwrap().unwrap();
     let (status, headers) = (answer.status, answer.headers);
-    Answer::new(status, headers, Body::Bytes(answer.body.collect(1 << 20).await.unwrap()))
+    Answer::new(status, headers, AnswerBody::Bytes(answer.body.collect(1 << 20).await.unwrap()))
 }
 
 /// Calls an upstream without a pipeline.

@@ -10,7 +10,7 @@ use crocodile_pear::unstable::config::carried_state::Carry;
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Json, Located, Node};
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamCall, UpstreamEnvironment, UpstreamSpec};
 use crocodile_pear_peers::absent::nobody;
 use crocodile_pear_peers::moody::Server;
@@ -31,7 +31,7 @@ fn upstream(written: Json) -> Arc<ReadyUpstream> {
 }
 
 async fn ask(upstream: &Arc<ReadyUpstream>, method: Method) -> Result<u16, Error> {
-    let body = (method == Method::POST).then(|| Body::Bytes(Bytes::from_static(b"once")));
+    let body = (method == Method::POST).then(|| AnswerBody::Bytes(Bytes::from_static(b"once")));
     let answer = upstream.call(UpstreamCall { method, body, ..UpstreamCall::get("/".to_owned()) }).await?;
     assert_eq!(answer.body.collect(100).await?, "ok");
     Ok(answer.status.as_u16())

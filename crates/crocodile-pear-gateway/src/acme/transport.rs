@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::Error as CallError;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::net::tls::TlsSettings;
 use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, Timeouts, UpstreamCall, UpstreamSettings};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -91,7 +91,7 @@ async fn send(upstream: Arc<ReadyUpstream>, request: Request<BodyWrapper<Bytes>>
     call.headers = head.headers;
     // RFC 8555, 6.1: the client's own name.
     call.headers.insert(USER_AGENT, HeaderValue::from_static(concat!("crocodile-pear/", env!("CARGO_PKG_VERSION"))));
-    call.body = (!body.is_empty()).then_some(Body::Bytes(body));
+    call.body = (!body.is_empty()).then_some(AnswerBody::Bytes(body));
     let failed = |error: CallError| other(format!("the authority cannot be called: {}", error.detail()));
     let answer = upstream.call(call).await.map_err(failed)?;
     let _ = AFTER.try_with(|after| after.set(wait(&answer.headers, SystemTime::now())));

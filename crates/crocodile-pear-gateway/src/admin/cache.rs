@@ -2,7 +2,7 @@
 
 use crocodile_pear::unstable::cache::Store;
 use crocodile_pear::unstable::http::media_type::is_json;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::shared::purge::{ModeSpec, Purging};
 const MOST: usize = 256 << 10;
 
 /// The contents of the cache, in figures.
-pub fn show(cache: &Store) -> Response<Body> {
+pub fn show(cache: &Store) -> Response<AnswerBody> {
     let seen = cache.counters();
     response::json(&json!({
         "entries": seen.entries, "bytes": seen.bytes, "max_bytes": seen.bound,
@@ -24,7 +24,7 @@ pub fn show(cache: &Store) -> Response<Body> {
     }))
 }
 
-pub async fn purge(request: ClientRequest, cache: &Store) -> Response<Body> {
+pub async fn purge(request: ClientRequest, cache: &Store) -> Response<AnswerBody> {
     // A page of another origin cannot send JSON without asking first, even where its browser says nothing of the origin.
     if !is_json(request.headers.map()) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send `content-type: application/json`");

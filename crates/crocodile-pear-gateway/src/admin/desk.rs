@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -40,8 +40,8 @@ impl Desk {
     /// Makes a page, when its turn has come.
     pub async fn make(
         &self,
-        page: impl FnOnce() -> Response<Body> + Send + 'static,
-    ) -> (Response<Body>, Option<PagePermit>) {
+        page: impl FnOnce() -> Response<AnswerBody> + Send + 'static,
+    ) -> (Response<AnswerBody>, Option<PagePermit>) {
         let failed = || response::fail(&Error::new(Kind::Internal, "the page cannot be made"));
         // Never closed.
         let place = self.pages.clone().acquire_owned().await.ok().map(PagePermit);

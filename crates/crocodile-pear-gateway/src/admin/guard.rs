@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Response, StatusCode};
 use ring::digest::{Digest, SHA256, digest};
@@ -32,7 +32,7 @@ impl Guard {
     }
 
     /// Why a request is refused, if it is.
-    pub fn refuse(&self, method: &Method, headers: &HeaderMap) -> Option<Response<Body>> {
+    pub fn refuse(&self, method: &Method, headers: &HeaderMap) -> Option<Response<AnswerBody>> {
         let host = text(headers, &HOST).unwrap_or_default();
         if !is_own(host, &self.hosts) {
             let detail =
@@ -68,7 +68,7 @@ fn brought(value: &str) -> Option<Vec<u8>> {
     Some(pair[colon + 1..].to_vec())
 }
 
-fn ask() -> Response<Body> {
+fn ask() -> Response<AnswerBody> {
     let detail = "bring the `token` of `admin`, as `Authorization: Bearer …` or as the password";
     let mut response = refuse(StatusCode::UNAUTHORIZED, detail);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use crocodile_pear::unstable::http::list;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::offload;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,18 +17,18 @@ use crate::telemetry::metrics::exposition::{Exposition, ExpositionFormat};
 use crate::telemetry::metrics::{cache, consumers, databases};
 use crate::telemetry::traces::SpanCounters;
 
-pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<Body> {
+pub fn show(gateway: &Gateway, headers: &HeaderMap) -> Response<AnswerBody> {
     let format = ExpositionFormat::choose(field(headers, &ACCEPT));
     let text = write(gateway, format);
     let zipped = if list::takes(field(headers, &ACCEPT_ENCODING), "gzip") { zip(text.as_bytes()) } else { None };
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(AnswerBody::empty());
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static(format.media()));
     fields.insert(VARY, HeaderValue::from_static("accept, accept-encoding"));
     if zipped.is_some() {
         fields.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    *response.body_mut() = Body::Bytes(Bytes::from(zipped.unwrap_or_else(|| text.into_bytes())));
+    *response.body_mut() = AnswerBody::Bytes(Bytes::from(zipped.unwrap_or_else(|| text.into_bytes())));
     response
 }
 

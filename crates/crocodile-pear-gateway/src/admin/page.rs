@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use http::Response;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
@@ -34,9 +34,9 @@ static PAGE: LazyLock<(Bytes, HeaderValue)> = LazyLock::new(|| {
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-pub fn show() -> Response<Body> {
+pub fn show() -> Response<AnswerBody> {
     let (document, policy) = &*PAGE;
-    let mut response = Response::new(Body::Bytes(document.clone()));
+    let mut response = Response::new(AnswerBody::Bytes(document.clone()));
     let fields = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, policy.clone()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crocodile_pear::unstable::error::Kind;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::telemetry::request_record::{CacheResult, CallKind, CallRecord};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::telemetry::recent::{History, RouteNumber, ServedRequest};
 const MOST: usize = 100;
 
 /// A list: `view=recent`, `slowest` or `failed`, of all routes or of `route=NUMBER`.
-pub fn list(gateway: &Gateway, query: &str) -> Response<Body> {
+pub fn list(gateway: &Gateway, query: &str) -> Response<AnswerBody> {
     let history = &gateway.lasting().history;
     let value = |name: &str| {
         query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
@@ -37,7 +37,7 @@ pub fn list(gateway: &Gateway, query: &str) -> Response<Body> {
 }
 
 /// A request with its calls, by its id.
-pub fn show(gateway: &Gateway, id: &str) -> Response<Body> {
+pub fn show(gateway: &Gateway, id: &str) -> Response<AnswerBody> {
     let history = &gateway.lasting().history;
     let Some(served) = history.find(id) else {
         let detail = "no request with this id is kept: the latest, and the slowest and failed ones of each route are";

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::unstable::error::Error;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Frame;
@@ -54,7 +54,7 @@ impl Watchers {
     }
 
     /// A stream of it.
-    pub fn follow(self: &Arc<Self>, live: &Arc<Live>) -> Response<Body> {
+    pub fn follow(self: &Arc<Self>, live: &Arc<Live>) -> Response<AnswerBody> {
         let place = WatcherPlace(self.clone());
         if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
             return response::unavailable("as many watch as may");
@@ -62,7 +62,7 @@ impl Watchers {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let stream = StatusStream { live: live.clone(), place, ticks };
-        let mut response = Response::new(Body::Pulled(Box::pin(stream)));
+        let mut response = Response::new(AnswerBody::Pulled(Box::pin(stream)));
         *response.status_mut() = StatusCode::OK;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

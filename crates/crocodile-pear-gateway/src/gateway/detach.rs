@@ -7,7 +7,7 @@ use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind, defaults};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::pipeline::flow::Outcome;
 use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::pipeline::step::Known;
@@ -88,7 +88,7 @@ impl EndpointDetachSpec {
 
 impl Detaching {
     /// Runs the pipeline, and gives the client its answer.
-    pub async fn run(&self, scope: &Arc<Scope>, plan: &Arc<Plan>) -> Response<Body> {
+    pub async fn run(&self, scope: &Arc<Scope>, plan: &Arc<Plan>) -> Response<AnswerBody> {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             detached::count(Detached::Refused);
             let error = Error::new(Kind::Overloaded, "too many requests go on without their clients");
@@ -147,10 +147,10 @@ async fn finish(
 /// The outcome with its body in memory.
 async fn whole(outcome: Outcome) -> Outcome {
     let answer = match outcome? {
-        Ok(answer) if matches!(answer.body, Body::Pulled(_)) => answer,
+        Ok(answer) if matches!(answer.body, AnswerBody::Pulled(_)) => answer,
         other => return Some(other),
     };
     let Answer { body, .. } = answer;
     let collected = body.collect(ANSWER).await;
-    Some(collected.map(|bytes| Answer { body: Body::Bytes(bytes), ..answer }))
+    Some(collected.map(|bytes| Answer { body: AnswerBody::Bytes(bytes), ..answer }))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crocodile_pear::unstable::cache::Dependence;
 use crocodile_pear::unstable::cache::downstream::{Assembly, describe};
 use crocodile_pear::unstable::http::date::Moment;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Passage;
 use crocodile_pear::unstable::pipeline::plan::{Plan, listed};
 use crocodile_pear::unstable::pipeline::step::{CallMethod, StreamSpec};
@@ -173,7 +173,7 @@ impl Endpoint {
     }
 
     /// Answers from the cache or from the pipeline.
-    async fn run(&self, scope: &Arc<Scope>) -> Response<Body> {
+    async fn run(&self, scope: &Arc<Scope>) -> Response<AnswerBody> {
         let plan = &self.plan;
         if !plan.serves(scope.method()) {
             return response::other_method(scope.method(), &plan.served().iter().collect::<Vec<_>>());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::loop_detection::{self, Forwards};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY};
 use http::{Method, Response, StatusCode};
@@ -102,7 +102,7 @@ impl HostRoutes {
     }
 
     /// The answer if the requested version does not exist, or does not have this endpoint.
-    pub(super) fn other_version(&self, scope: &Scope) -> Option<Response<Body>> {
+    pub(super) fn other_version(&self, scope: &Scope) -> Option<Response<AnswerBody>> {
         let (method, path) = (scope.method(), scope.path()?);
         let mut choice = VersionChoice::default();
         let _ = self.routes.find(method, path, |slot| slot.serves(&mut choice, scope));
@@ -153,7 +153,7 @@ pub(super) fn another_answers(site: Option<&HostRoutes>, scope: &Scope, serves: 
 
 /// Answers requests that go no further: those about the server itself (RFC 9110, 9.3.7), those whose `Max-Forwards` has
 /// run out, and those that have come back to this gateway in a loop.
-pub(super) fn answer_itself(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<Body>> {
+pub(super) fn answer_itself(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<AnswerBody>> {
     let asks = *scope.method() == Method::OPTIONS;
     if asks && scope.path() == Some("*") {
         return Some(response::options(&METHODS));

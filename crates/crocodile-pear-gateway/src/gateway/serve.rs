@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::Error;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
@@ -84,7 +84,7 @@ impl Gateway {
     }
 
     /// Sends an answer that the gateway made itself.
-    async fn leave(&self, scope: Unshared<Scope>, response: Response<Body>) -> Reply {
+    async fn leave(&self, scope: Unshared<Scope>, response: Response<AnswerBody>) -> Reply {
         let (pass, refused) = LayerPass::enter(&self.unserved, scope).await;
         pass.leave(refused.unwrap_or(response)).await
     }
@@ -125,7 +125,7 @@ impl Gateway {
     /// Answers a request that could not be read.
     pub fn refuse(&self, refusal: Refusal, origin: Option<HeaderValue>, connection: &Connection) -> Reply {
         let headers: HeaderMap = origin.map(|origin| (ORIGIN, origin)).into_iter().collect();
-        let mut scope = Scope::new(Method::GET, None, headers, Body::empty());
+        let mut scope = Scope::new(Method::GET, None, headers, AnswerBody::empty());
         scope.facts_mut().set_client(connection.client(connection.version));
         LayerPass::refuse(&self.unserved, Unshared::new(scope), || response::refusal(&refusal))
     }

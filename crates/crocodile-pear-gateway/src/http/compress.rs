@@ -16,7 +16,7 @@ mod sample;
 use crocodile_pear::unstable::cache::{Copy, Kept, Making};
 use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::message::answer::OF_BYTES;
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
 };
@@ -65,7 +65,7 @@ impl Compressor {
     /// taken, or made for all who ask later.
     pub fn code<'a>(
         &'a self,
-        response: &'a mut Response<Body>,
+        response: &'a mut Response<AnswerBody>,
         request: &HeaderMap,
         kept: Option<&Kept>,
     ) -> Option<impl Future<Output = ()> + Send + 'a> {
@@ -78,10 +78,12 @@ impl Compressor {
             return None;
         }
         let copy = kept.and_then(|kept| kept.begin(coding.word()));
-        let bytes = match std::mem::replace(response.body_mut(), Body::empty()) {
-            Body::Bytes(bytes) => bytes,
-            Body::Json(raw) => raw.bytes().clone(),
-            Body::Pulled(body) => return Some(Either::Left(self.code_rest(response, body, length, wanted, copy))),
+        let bytes = match std::mem::replace(response.body_mut(), AnswerBody::empty()) {
+            AnswerBody::Bytes(bytes) => bytes,
+            AnswerBody::Json(raw) => raw.bytes().clone(),
+            AnswerBody::Pulled(body) => {
+                return Some(Either::Left(self.code_rest(response, body, length, wanted, copy)));
+            }
             other => {
                 *response.body_mut() = other;
                 return None;
@@ -100,7 +102,13 @@ impl Compressor {
         worth.then(|| Encoder::new(wanted.coding, &self.small)).flatten()
     }
 
-    fn code_whole(&self, response: &mut Response<Body>, bytes: Bytes, wanted: WantedCoding, copy: Option<Making>) {
+    fn code_whole(
+        &self,
+        response: &mut Response<AnswerBody>,
+        bytes: Bytes,
+        wanted: WantedCoding,
+        copy: Option<Making>,
+    ) {
         let coded = self.encoder(&bytes, wanted).and_then(|mut encoder| encoder.whole(&bytes).ok());
         put(response, bytes, coded, wanted, copy);
     }
@@ -108,7 +116,7 @@ impl Compressor {
     /// Like `code_whole`, on another thread.
     async fn code_elsewhere(
         &self,
-        response: &mut Response<Body>,
+        response: &mut Response<AnswerBody>,
         bytes: Bytes,
         wanted: WantedCoding,
         copy: Option<Making>,
@@ -122,8 +130,8 @@ impl Compressor {
 
     async fn code_rest(
         &self,
-        response: &mut Response<Body>,
-        body: Pulled,
+        response: &mut Response<AnswerBody>,
+        body: PulledBody,
         length: Option<u64>,
         wanted: WantedCoding,
         copy: Option<Making>,
@@ -138,7 +146,7 @@ impl Compressor {
         let few = length.is_some_and(|length| length <= FEW);
         let levels = if few { &self.small } else { &self.large };
         let Some(encoder) = Encoder::new(wanted.coding, levels) else {
-            *response.body_mut() = Body::Pulled(held.pulled());
+            *response.body_mut() = AnswerBody::Pulled(held.pulled());
             return;
         };
         describe(response.headers_mut(), wanted.coding);
@@ -146,7 +154,7 @@ impl Compressor {
             true => Coded::slow(held.pulled(), encoder),
             false => Coded::new(held.pulled(), encoder),
         };
-        *response.body_mut() = Body::Pulled(match copy {
+        *response.body_mut() = AnswerBody::Pulled(match copy {
             None => Box::pin(coded),
             Some(copy) => Box::pin(Recorded::new(coded, copy)),
         });
@@ -154,7 +162,7 @@ impl Compressor {
 
     /// An upstream's answer to HEAD, which has no body, with the fields of the answer to GET. Its length is left out
     /// where it would have to be found out first (RFC 9110, 9.3.2).
-    pub fn tell(&self, response: &mut Response<Body>, request: &HeaderMap) {
+    pub fn tell(&self, response: &mut Response<AnswerBody>, request: &HeaderMap) {
         // A problem of the gateway's own has its body still, which the server leaves out.
         let exact = response.body().length().filter(|length| *length > 0);
         let length = told(response).or(exact);
@@ -167,7 +175,7 @@ impl Compressor {
 
     /// Chooses a coding for an answer whose body has this length, as far as that is known. If the choice depends on the client, the
     /// answer says so.
-    fn offer(&self, response: &mut Response<Body>, request: &HeaderMap, length: Option<u64>) -> CodingChoice {
+    fn offer(&self, response: &mut Response<AnswerBody>, request: &HeaderMap, length: Option<u64>) -> CodingChoice {
         if response.status() == StatusCode::NOT_MODIFIED {
             self.confirm(response.headers_mut(), request);
         }
@@ -206,7 +214,13 @@ impl Compressor {
 }
 
 /// Makes a coded body that of the answer, if it is smaller or nothing else is taken.
-fn put(response: &mut Response<Body>, bytes: Bytes, coded: Option<Bytes>, wanted: WantedCoding, copy: Option<Making>) {
+fn put(
+    response: &mut Response<AnswerBody>,
+    bytes: Bytes,
+    coded: Option<Bytes>,
+    wanted: WantedCoding,
+    copy: Option<Making>,
+) {
     if let (Some(mut copy), Some(coded)) = (copy, &coded) {
         copy.push(coded);
         copy.finish(None);
@@ -215,11 +229,11 @@ fn put(response: &mut Response<Body>, bytes: Bytes, coded: Option<Bytes>, wanted
     if coded.is_some() {
         describe(response.headers_mut(), wanted.coding);
     }
-    *response.body_mut() = Body::Bytes(coded.unwrap_or(bytes));
+    *response.body_mut() = AnswerBody::Bytes(coded.unwrap_or(bytes));
 }
 
 /// Gives the copy in this coding, if there is one; the answer as it is, where that would not be smaller.
-fn take(response: &mut Response<Body>, kept: &Kept, wanted: WantedCoding) -> bool {
+fn take(response: &mut Response<AnswerBody>, kept: &Kept, wanted: WantedCoding) -> bool {
     match kept.copy(wanted.coding.word()) {
         Some(Copy::Made(body)) => {
             describe(response.headers_mut(), wanted.coding);
@@ -232,7 +246,7 @@ fn take(response: &mut Response<Body>, kept: &Kept, wanted: WantedCoding) -> boo
 }
 
 /// Whether an answer must be handed on as it is: it has no body, is a part, is coded, or forbids it.
-fn fixed(response: &Response<Body>) -> bool {
+fn fixed(response: &Response<AnswerBody>) -> bool {
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
     let headers = response.headers();
     bodiless.contains(&response.status())
@@ -244,7 +258,7 @@ fn fixed(response: &Response<Body>) -> bool {
 }
 
 /// The length that an answer says it has.
-fn told(response: &Response<Body>) -> Option<u64> {
+fn told(response: &Response<AnswerBody>) -> Option<u64> {
     response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use futures_util::FutureExt;
 use http::{Response, StatusCode, Version};
@@ -89,7 +89,7 @@ struct Entering<'a> {
 
 impl Entering<'_> {
     /// Passes the request in. Returns the answer of the layer that stopped it, if any.
-    async fn pass(&mut self) -> Option<Response<Body>> {
+    async fn pass(&mut self) -> Option<Response<AnswerBody>> {
         for (_, layer) in &self.stack.layers {
             let answer = match layer.request(self.scope) {
                 Verdict::Pass => None,
@@ -132,7 +132,7 @@ pub struct LayerPass<'a> {
 impl<'a> LayerPass<'a> {
     /// Passes a request in through the layers, which may change it, and shares it then. Returns the answer of the layer
     /// that stopped it, if any.
-    pub async fn enter(stack: &'a Arc<Stack>, mut scope: Unshared<Scope>) -> (Self, Option<Response<Body>>) {
+    pub async fn enter(stack: &'a Arc<Stack>, mut scope: Unshared<Scope>) -> (Self, Option<Response<AnswerBody>>) {
         let mut entering = Entering { stack, scope: &mut scope, passed: 0, inside: false };
         let answer = entering.pass().await;
         let passed = entering.end();
@@ -145,7 +145,7 @@ impl<'a> LayerPass<'a> {
     }
 
     /// Passes the answer out through the layers.
-    pub async fn leave(self, mut response: Response<Body>) -> Reply {
+    pub async fn leave(self, mut response: Response<AnswerBody>) -> Reply {
         for (_, layer) in self.stack.layers[..self.passed].iter().rev() {
             if let Passage::Wait(passage) = layer.answer(&mut response, self.scope()) {
                 passage.await;
@@ -156,7 +156,7 @@ impl<'a> LayerPass<'a> {
 
     /// Passes out an answer, made by `make`, to a request that never came in. Layers that would have to wait are
     /// skipped.
-    pub fn refuse(stack: &'a Arc<Stack>, scope: Unshared<Scope>, make: impl Fn() -> Response<Body>) -> Reply {
+    pub fn refuse(stack: &'a Arc<Stack>, scope: Unshared<Scope>, make: impl Fn() -> Response<AnswerBody>) -> Reply {
         let pass = LayerPass { stack, scope: scope.share(), passed: stack.layers.len(), left: false };
         let mut response = make();
         for (_, layer) in stack.layers.iter().rev() {
@@ -171,7 +171,7 @@ impl<'a> LayerPass<'a> {
         pass.reply(response)
     }
 
-    fn reply(mut self, mut response: Response<Body>) -> Reply {
+    fn reply(mut self, mut response: Response<AnswerBody>) -> Reply {
         self.left = true;
         // Logs and metrics use the HTTP status, not that of gRPC.
         let status = response.status();
@@ -180,7 +180,7 @@ impl<'a> LayerPass<'a> {
             refuse_call(&mut response, &self.scope);
         }
         // A body in memory either arrives whole or the client has left. No one needs to watch it.
-        if !self.stack.watched && !matches!(response.body(), Body::Pulled(_)) {
+        if !self.stack.watched && !matches!(response.body(), AnswerBody::Pulled(_)) {
             return response.into();
         }
         let failure = response.extensions_mut().remove::<Error>().map(|error| error.kind());
@@ -202,7 +202,7 @@ impl Drop for LayerPass<'_> {
 
 /// Replaces a problem document with a gRPC failure, because gRPC clients cannot read the former.
 #[cold]
-fn refuse_call(response: &mut Response<Body>, scope: &Scope) {
+fn refuse_call(response: &mut Response<AnswerBody>, scope: &Scope) {
     if grpc::speaks(scope.headers()) {
         grpc::dress(response);
     }
@@ -262,7 +262,7 @@ mod tests {
             scope.headers_mut().append("x-way", self.name.parse().expect("a value"));
             match self.does {
                 Does::Pass | Does::WaitForEver => Verdict::Pass,
-                Does::Answer => Verdict::Answer(Response::new(Body::Bytes("early".into()))),
+                Does::Answer => Verdict::Answer(Response::new(AnswerBody::Bytes("early".into()))),
                 Does::Wait => Verdict::Wait(Box::pin(async {
                     tokio::task::yield_now().await;
                     self.note("waited");
@@ -272,13 +272,13 @@ mod tests {
             }
         }
 
-        fn answer<'a>(&'a self, response: &'a mut Response<Body>, _: &'a Arc<Scope>) -> Passage<'a> {
+        fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, _: &'a Arc<Scope>) -> Passage<'a> {
             response.headers_mut().append("x-way", self.name.parse().expect("a value"));
             match self.does {
                 Does::Pass | Does::Answer => Passage::Done,
                 Does::Wait => Passage::Wait(Box::pin(tokio::task::yield_now())),
                 Does::WaitForEver => {
-                    *response.body_mut() = Body::empty();
+                    *response.body_mut() = AnswerBody::empty();
                     Passage::Wait(Box::pin(std::future::pending()))
                 }
             }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn scope() -> Unshared<Scope> {
-        Unshared::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()))
+        Unshared::new(Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty()))
     }
 
     fn way(headers: &HeaderMap) -> Vec<&str> {
@@ -321,7 +321,7 @@ mod tests {
         let (visit, answer) = LayerPass::enter(&stack, scope()).await;
         assert!(answer.is_none());
         assert_eq!(way(visit.scope().headers()), ["outer", "middle", "after", "inner"]);
-        let reply = visit.leave(Response::new(Body::empty())).await;
+        let reply = visit.leave(Response::new(AnswerBody::empty())).await;
         assert_eq!(way(reply.response.headers()), ["inner", "middle", "outer"]);
         let failed = Ending::Failed(Error::new(Kind::Cut, "cut"));
         reply.observer.expect("two watch").ended(&ResponseEnd { bytes: 7, how: failed });
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn what_could_not_be_read_waits_for_no_layer() {
         let (stack, notes) = stack([("outer", Does::Pass), ("slow", Does::WaitForEver), ("inner", Does::Pass)]);
-        let reply = LayerPass::refuse(&stack, scope(), || Response::new(Body::Bytes("refused".into())));
+        let reply = LayerPass::refuse(&stack, scope(), || Response::new(AnswerBody::Bytes("refused".into())));
         assert_eq!(way(reply.response.headers()), ["outer"]);
         assert_eq!(reply.response.body().length(), Some(7));
         assert!(told(&notes).is_empty() && reply.observer.is_some());
@@ -368,6 +368,6 @@ mod tests {
     async fn nobody_watches_where_nobody_wants_to_know() {
         let (stack, _) = stack([("a", Does::Wait), ("b", Does::Wait), ("c", Does::Wait)]);
         let (visit, _) = LayerPass::enter(&stack, scope()).await;
-        assert!(visit.leave(Response::new(Body::empty())).await.observer.is_none());
+        assert!(visit.leave(Response::new(AnswerBody::empty())).await.observer.is_none());
     }
 }

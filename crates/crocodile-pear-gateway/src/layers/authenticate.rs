@@ -17,7 +17,7 @@ use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Marked, Node, NodeKind};
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::jq::Value;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::request::credentials::Credentials;
 use futures_util::future::BoxFuture;
@@ -120,7 +120,7 @@ struct Tried {
     /// Why a credential could not be checked.
     unavailable: Option<Error>,
     /// The first answer that a service gave in place of the gateway's.
-    answered: Option<Box<Response<Body>>>,
+    answered: Option<Box<Response<AnswerBody>>>,
 }
 
 impl Layer for Authenticator {
@@ -143,7 +143,7 @@ impl Layer for Authenticator {
         Verdict::Answer(self.refuse(tried))
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         if let Some(Back(fields)) = scope.extensions().get() {
             for (name, value) in fields.iter() {
                 response.headers_mut().append(name, value.clone());
@@ -170,7 +170,7 @@ impl Authenticator {
         mut at: usize,
         first: BoxFuture<'_, Outcome>,
         mut tried: Tried,
-    ) -> Option<Response<Body>> {
+    ) -> Option<Response<AnswerBody>> {
         let mut outcome = first.await;
         loop {
             match outcome {
@@ -219,7 +219,7 @@ impl Authenticator {
         tried.note(at, outcome);
     }
 
-    fn refuse(&self, tried: Tried) -> Response<Body> {
+    fn refuse(&self, tried: Tried) -> Response<AnswerBody> {
         if let Some(response) = tried.answered {
             return *response;
         }

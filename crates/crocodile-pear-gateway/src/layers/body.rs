@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Size};
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use crocodile_pear::unstable::request::context::Scope;
 use http_body::{Frame, SizeHint};
 
@@ -65,9 +65,9 @@ impl Layer for BodyBound {
         let (Some(most), Some(body)) = (self.most, scope.take_body()) else { return Verdict::Pass };
         match (body.length(), body) {
             (Some(length), body) if length <= most => scope.put_body(body),
-            (None, Body::Pulled(body)) => {
+            (None, AnswerBody::Pulled(body)) => {
                 let metrics = self.metrics.clone();
-                scope.put_body(Body::Pulled(Box::pin(Bounded { body, left: most, most, metrics })));
+                scope.put_body(AnswerBody::Pulled(Box::pin(Bounded { body, left: most, most, metrics })));
             }
             _ => {
                 self.metrics.count_refused(RefusedBy::MaxBody);
@@ -88,7 +88,7 @@ fn too_large(most: u64) -> Error {
 
 /// A body of unknown length that fails when it exceeds the limit.
 struct Bounded {
-    body: Pulled,
+    body: PulledBody,
     left: u64,
     most: u64,
     metrics: Arc<Metrics>,

@@ -18,7 +18,7 @@ use crocodile_pear::unstable::http::http1::fields::hop_by_hop;
 use crocodile_pear::unstable::jq::{self, Filter, Read};
 use crocodile_pear::unstable::json::{self, value::as_object};
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::pipeline::plan::Plan;
 use crocodile_pear::unstable::request::context::Scope;
 use futures_util::future::BoxFuture;
@@ -232,7 +232,7 @@ impl EndpointCache {
     }
 
     /// Serves a request whose body is part of the key: reads the body first.
-    async fn with_body(&self, scope: &Arc<Scope>) -> Option<Response<Body>> {
+    async fn with_body(&self, scope: &Arc<Scope>) -> Option<Response<AnswerBody>> {
         let body = match scope.take_body() {
             None => Bytes::new(),
             Some(body) => match body.collect(self.plan.max_body()).await {
@@ -397,13 +397,13 @@ impl Fetch for Pipeline {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
         }
-        self.body.iter().for_each(|body| scope.put_body(Body::Bytes(body.clone())));
+        self.body.iter().for_each(|body| scope.put_body(AnswerBody::Bytes(body.clone())));
         scope.note_parts(&parts);
         let plan = self.plan.clone();
         Box::pin(async move {
             let outcome = plan.answer(&Arc::new(scope)).await;
             let answer = match outcome {
-                None => Answer::new(StatusCode::NO_CONTENT, HeaderMap::new(), Body::empty()),
+                None => Answer::new(StatusCode::NO_CONTENT, HeaderMap::new(), AnswerBody::empty()),
                 Some(answer) => written(answer?)?,
             };
             let personal = parts.personal();
@@ -426,11 +426,11 @@ impl Fetch for Pipeline {
 /// Turns a value into the JSON that will be sent.
 fn written(answer: Answer) -> Result<Answer, Error> {
     let bytes = match answer.body {
-        Body::Value(ref value) => json::to_bytes(value)?,
-        Body::Json(ref raw) => raw.bytes().clone(),
+        AnswerBody::Value(ref value) => json::to_bytes(value)?,
+        AnswerBody::Json(ref raw) => raw.bytes().clone(),
         _ => return Ok(answer),
     };
-    let mut answer = Answer { body: Body::Bytes(bytes), ..answer };
+    let mut answer = Answer { body: AnswerBody::Bytes(bytes), ..answer };
     answer.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(answer)
 }

@@ -6,7 +6,7 @@ use crocodile_pear::unstable::cache::{Shelf, ShelfOwner};
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec;
 use crocodile_pear::unstable::config::spec::{Decode, Field, Located, Size};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use http::header::ACCEPT_ENCODING;
@@ -110,7 +110,7 @@ impl Layer for Compressing {
         Verdict::Pass
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         // The upstream was asked for the head only.
         if *scope.call_method() == Method::HEAD {
             self.compressor.tell(response, scope.headers());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Field, Located, Texts, only};
 use crocodile_pear::unstable::http::list;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use http::header::{
@@ -206,7 +206,7 @@ impl CrossOrigin {
         }
     }
 
-    fn decide(&self, asked: &Preflight<'_>, headers: &HeaderMap) -> Result<Response<Body>, &'static str> {
+    fn decide(&self, asked: &Preflight<'_>, headers: &HeaderMap) -> Result<Response<AnswerBody>, &'static str> {
         if !self.admits(asked.origin) {
             return Err("pages of this origin are not allowed");
         }
@@ -218,7 +218,7 @@ impl CrossOrigin {
         if self.allow_headers.as_ref().is_some_and(|allowed| fields.iter().any(|name| !allowed.contains(name))) {
             return Err("a header field is not allowed");
         }
-        let mut response = Response::new(Body::empty());
+        let mut response = Response::new(AnswerBody::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         let answer = response.headers_mut();
         self.allow(asked.origin, answer);
@@ -304,7 +304,7 @@ impl Layer for CrossOrigin {
         Verdict::Answer(response)
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let headers = response.headers_mut();
         for name in &OURS {
             headers.remove(name);

@@ -12,7 +12,7 @@ use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::media_type::has_events;
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use crocodile_pear::unstable::request::context::Scope;
 use http::Response;
 use http_body::{Frame, SizeHint};
@@ -69,13 +69,15 @@ impl Layer for Deadline {
         Verdict::Pass
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
-        let pulled = |body: &Body| matches!(body, Body::Pulled(_)) && body.length().is_none_or(|size| size > AT_HAND);
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
+        let pulled = |body: &AnswerBody| {
+            matches!(body, AnswerBody::Pulled(_)) && body.length().is_none_or(|size| size > AT_HAND)
+        };
         // To an event stream the deadline applied until its head.
         if let (Some(deadline), true) = (scope.deadline(), pulled(response.body()) && !has_events(response.headers()))
-            && let Body::Pulled(body) = std::mem::replace(response.body_mut(), Body::empty())
+            && let AnswerBody::Pulled(body) = std::mem::replace(response.body_mut(), AnswerBody::empty())
         {
-            *response.body_mut() = Body::Pulled(Box::pin(DeadlineBody { body, deadline, unwatched: 0 }));
+            *response.body_mut() = AnswerBody::Pulled(Box::pin(DeadlineBody { body, deadline, unwatched: 0 }));
         }
         Passage::Done
     }
@@ -95,7 +97,7 @@ const WATCHED: usize = 8 << 10;
 
 /// A body with a deadline: it is cut off if it is late.
 struct DeadlineBody {
-    body: Pulled,
+    body: PulledBody,
     deadline: Instant,
     /// How many more bytes may come before the clock is read again.
     unwatched: usize,

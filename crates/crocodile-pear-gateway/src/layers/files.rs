@@ -16,7 +16,7 @@ use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Field, Located, only};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::list;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use http::header::{
@@ -146,7 +146,7 @@ impl Layer for ReadyFiles {
 
 impl ReadyFiles {
     /// The answer, if there is a file for this request.
-    fn find(&self, scope: &Scope) -> Option<Response<Body>> {
+    fn find(&self, scope: &Scope) -> Option<Response<AnswerBody>> {
         let rest = if self.single { "" } else { scope.rest() };
         let path = open::clean(rest)?;
         let found = match self.single {
@@ -171,7 +171,7 @@ impl ReadyFiles {
         }
     }
 
-    fn index(&self, scope: &Scope, folder: &str) -> Option<Response<Body>> {
+    fn index(&self, scope: &Scope, folder: &str) -> Option<Response<AnswerBody>> {
         let path = format!("{folder}/{}", self.index);
         let path = path.trim_start_matches('/');
         match open::open(&self.root, path) {
@@ -180,7 +180,7 @@ impl ReadyFiles {
         }
     }
 
-    fn fall_back(&self, scope: &Scope, path: &str) -> Option<Response<Body>> {
+    fn fall_back(&self, scope: &Scope, path: &str) -> Option<Response<AnswerBody>> {
         let fallback = self.fallback.as_ref().filter(|_| media::of(path).is_none())?;
         match open::open(&self.root, fallback) {
             FileLookup::File(file, meta) => Some(self.serve(scope, fallback, file, meta)),
@@ -189,7 +189,7 @@ impl ReadyFiles {
     }
 
     /// The file itself, or one that was compressed before.
-    fn serve(&self, scope: &Scope, path: &str, file: OwnedFd, meta: FileMeta) -> Response<Body> {
+    fn serve(&self, scope: &Scope, path: &str, file: OwnedFd, meta: FileMeta) -> Response<AnswerBody> {
         let name = if self.single { self.root.to_string_lossy() } else { path.into() };
         let media = media::of(&name).unwrap_or(media::UNKNOWN);
         let varies = self.precompressed && media.compressible;
@@ -236,22 +236,22 @@ impl ReadyFiles {
 }
 
 /// The same address with a slash at its end.
-fn slash(scope: &Scope) -> Option<Response<Body>> {
+fn slash(scope: &Scope) -> Option<Response<AnswerBody>> {
     let query = scope.query().map(|query| format!("?{query}")).unwrap_or_default();
     let target = format!("{}/{query}", scope.path()?);
     // `//host` would lead to another host.
     let location = HeaderValue::from_str(&target).ok().filter(|_| !target.starts_with("//"))?;
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(AnswerBody::empty());
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
     response.headers_mut().insert(LOCATION, location);
     Some(response)
 }
 
 /// The answer to a request for this file: whole, a part of it, or that it has not changed.
-fn answer(scope: &Scope, file: OwnedFd, meta: FileMeta, coding: Option<Coding>) -> Response<Body> {
+fn answer(scope: &Scope, file: OwnedFd, meta: FileMeta, coding: Option<Coding>) -> Response<AnswerBody> {
     let asked = scope.headers();
     let etag = etag(meta, coding);
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(AnswerBody::empty());
     let headers = response.headers_mut();
     headers.insert(ETAG, etag.clone());
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -336,17 +336,17 @@ fn may_range(asked: &HeaderMap, etag: &HeaderValue, meta: FileMeta) -> bool {
 /// The most that is read at once.
 const PIECE: u64 = 128 << 10;
 
-fn body(file: OwnedFd, from: u64, length: u64) -> Result<Body, std::io::Error> {
+fn body(file: OwnedFd, from: u64, length: u64) -> Result<AnswerBody, std::io::Error> {
     if length <= PIECE {
         let piece = read(&file, from, length)?;
         return match piece.len() as u64 == length {
-            true => Ok(Body::Bytes(piece)),
+            true => Ok(AnswerBody::Bytes(piece)),
             false => Err(std::io::ErrorKind::UnexpectedEof.into()),
         };
     }
     // The system reads ahead, so that a core hardly waits for a disk.
     let _ = rustix::fs::fadvise(&file, from, std::num::NonZeroU64::new(length), rustix::fs::Advice::Sequential);
-    Ok(Body::Pulled(Box::pin(FileBody { file, at: from, left: length })))
+    Ok(AnswerBody::Pulled(Box::pin(FileBody { file, at: from, left: length })))
 }
 
 fn read(file: &OwnedFd, at: u64, length: u64) -> Result<Bytes, std::io::Error> {

@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Json, Node, Timeout};
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use crocodile_pear::unstable::request::context::Scope;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -133,13 +133,13 @@ impl Layer for GrpcWebLayer {
         if encoded && let Some(body) = scope.take_body() {
             scope.headers_mut().remove(CONTENT_LENGTH);
             if let Ok(body) = body.into_pulled() {
-                scope.put_body(Body::Pulled(Box::pin(Decoded { body, left: BytesMut::new() })));
+                scope.put_body(AnswerBody::Pulled(Box::pin(Decoded { body, left: BytesMut::new() })));
             }
         }
         Verdict::Pass
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let Some(WebCall { text }) = scope.extensions().get().copied() else { return Passage::Done };
         if !grpc::speaks(response.headers()) {
             fail(response);
@@ -159,10 +159,10 @@ impl Layer for GrpcWebLayer {
             }
         }
         response.extensions_mut().insert(NoMinimumRate);
-        let body = std::mem::replace(response.body_mut(), Body::empty());
+        let body = std::mem::replace(response.body_mut(), AnswerBody::empty());
         if let Ok(body) = body.into_pulled() {
             let messages = Messages::default();
-            *response.body_mut() = Body::Pulled(Box::pin(Framed { body: Some(body), messages, status, text }));
+            *response.body_mut() = AnswerBody::Pulled(Box::pin(Framed { body: Some(body), messages, status, text }));
         }
         Passage::Done
     }
@@ -173,7 +173,7 @@ impl Layer for GrpcWebLayer {
 }
 
 /// Makes a failure of gRPC of an answer that is none.
-fn fail(response: &mut Response<Body>) {
+fn fail(response: &mut Response<AnswerBody>) {
     grpc::dress(response);
     if !grpc::speaks(response.headers()) {
         let status = match response.status() {
@@ -181,7 +181,7 @@ fn fail(response: &mut Response<Body>) {
             status => status,
         };
         let detail = format!("the answer is none of gRPC: its status is {}", response.status().as_u16());
-        *response = Response::new(Body::empty());
+        *response = Response::new(AnswerBody::empty());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         response.headers_mut().extend(grpc::trailers(status, &detail));
     }
@@ -189,7 +189,7 @@ fn fail(response: &mut Response<Body>) {
 
 /// The body of a request, decoded from base64. Each piece that the client encoded for itself may end in padding.
 struct Decoded {
-    body: Pulled,
+    body: PulledBody,
     /// Less than four characters.
     left: BytesMut,
 }
@@ -280,7 +280,7 @@ impl Messages {
 /// The body of an answer: the messages as they come, then the trailers as a frame.
 struct Framed {
     /// `None` after the last frame.
-    body: Option<Pulled>,
+    body: Option<PulledBody>,
     messages: Messages,
     /// The status, if the head has it.
     status: HeaderMap,
@@ -365,7 +365,7 @@ mod tests {
     /// The bytes that a client of gRPC-Web gets of these parts of an answer, and whether it ends well.
     async fn framed(parts: &[&[u8]]) -> (Vec<u8>, bool) {
         let parts: Vec<_> = parts.iter().map(|part| Ok(Frame::data(Bytes::copy_from_slice(part)))).collect();
-        let body: Pulled = Box::pin(http_body_util::StreamBody::new(futures_util::stream::iter(parts)));
+        let body: PulledBody = Box::pin(http_body_util::StreamBody::new(futures_util::stream::iter(parts)));
         let mut status = HeaderMap::new();
         status.insert("grpc-status", HeaderValue::from_static("0"));
         let mut framed = Framed { body: Some(body), messages: Messages::default(), status, text: false };

@@ -11,11 +11,11 @@ use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::http1::fields::{hop_by_hop, imitates};
 use crocodile_pear::unstable::jq::{self, Data, Filter};
 use crocodile_pear::unstable::json::value::number;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
-use crocodile_pear::unstable::template::{Source, Template};
+use crocodile_pear::unstable::template::{Template, TemplateSource};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
@@ -142,7 +142,7 @@ impl FieldText {
 }
 
 impl Layer for Dress {
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let view = View { status: response.status(), scope };
         if let Some(preset) = self.preset {
             preset.apply(response.headers_mut());
@@ -201,7 +201,7 @@ struct View<'a> {
     scope: &'a Scope,
 }
 
-impl Source for View<'_> {
+impl TemplateSource for View<'_> {
     fn param(&self, name: &str) -> Option<&str> {
         self.scope.param(name)
     }

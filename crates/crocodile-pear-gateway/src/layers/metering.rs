@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Node};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use http::Response;
 
@@ -45,7 +45,7 @@ impl Spec for Metering {
 }
 
 impl Layer for Meter {
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         if let Some(charges) = scope.extensions().get::<Charges>() {
             meter(response, scope, charges.clone());
         }

@@ -7,7 +7,7 @@ use crocodile_pear::unstable::cache;
 use crocodile_pear::unstable::config::spec;
 use crocodile_pear::unstable::config::spec::Field;
 use crocodile_pear::unstable::error::{Error, Fault, Kind};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use http::Response;
@@ -150,7 +150,7 @@ impl Layer for Observe {
         Verdict::Pass
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         self.metrics.count(response.status());
         if let Some(record) = scope.record()
             && let Some(result) = cache::rules::cache_status::told(response.headers())
@@ -197,7 +197,7 @@ struct Whole(u64);
 
 /// Notes the length of a body that arrived whole with its head; few requests have one.
 fn weigh(scope: &mut Scope) {
-    if let Some(Body::Bytes(bytes)) = scope.body_mut()
+    if let Some(AnswerBody::Bytes(bytes)) = scope.body_mut()
         && !bytes.is_empty()
     {
         let whole = Whole(bytes.len() as u64);

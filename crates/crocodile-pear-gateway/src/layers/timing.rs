@@ -11,7 +11,7 @@ use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Fi
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::jq::{self, Data, Filter};
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::request_record::CallRecord;
@@ -115,7 +115,7 @@ struct Telling {
 
 impl Layer for Telling {
     /// Adds the finished timers to the head, and all of them to the trailer.
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let calls = self.chosen.has(scope);
         if !calls && !self.timed {
             return Passage::Done;
@@ -128,9 +128,9 @@ impl Layer for Telling {
         if bodiless || !list::has(scope.headers(), &TE, "trailers") {
             return Passage::Done;
         }
-        if let Ok(body) = std::mem::replace(response.body_mut(), Body::empty()).into_pulled() {
+        if let Ok(body) = std::mem::replace(response.body_mut(), AnswerBody::empty()).into_pulled() {
             response.headers_mut().append(TRAILER, HeaderValue::from_static("server-timing"));
-            *response.body_mut() = Body::Pulled(Box::pin(Timed { body, scope: Some(scope.clone()), calls }));
+            *response.body_mut() = AnswerBody::Pulled(Box::pin(Timed { body, scope: Some(scope.clone()), calls }));
         }
         Passage::Done
     }
@@ -195,7 +195,7 @@ fn phases(calls: &[CallRecord], now: Duration, value: &mut String) {
 
 /// A body with the timers in its trailer. Its length is not announced, because trailers need chunks.
 struct Timed {
-    body: Pulled,
+    body: PulledBody,
     scope: Option<Arc<Scope>>,
     /// Whether the calls are reported too.
     calls: bool,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::spec::{Field, Json};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::media_type::essence;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::offload;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::runtime::deadline_timer::by;
@@ -161,7 +161,7 @@ impl NamedPart {
 }
 
 impl Validation {
-    async fn check(&self, scope: &mut Scope) -> Option<Response<Body>> {
+    async fn check(&self, scope: &mut Scope) -> Option<Response<AnswerBody>> {
         let parts = self.schemas.parts.iter().map(|part| part.typed(scope)).collect();
         let body = match &self.schemas.body {
             None => None,
@@ -185,9 +185,9 @@ impl Validation {
     }
 
     /// Reads the body; `None` if the request has none and needs none.
-    async fn read(&self, scope: &mut Scope) -> Result<Option<Bytes>, Box<Response<Body>>> {
+    async fn read(&self, scope: &mut Scope) -> Result<Option<Bytes>, Box<Response<AnswerBody>>> {
         let bytes = collect(scope, self.max_body).await.map_err(|error| Box::new(response::fail(&error)))?;
-        scope.put_body(Body::Bytes(bytes.clone()));
+        scope.put_body(AnswerBody::Bytes(bytes.clone()));
         if bytes.is_empty() {
             let needed = matches!(*scope.method(), Method::POST | Method::PUT | Method::PATCH);
             let missing = || Box::new(response::refuse(StatusCode::BAD_REQUEST, "the request needs a body"));

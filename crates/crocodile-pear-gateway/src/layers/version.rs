@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crocodile_pear::unstable::http::media_type::is_json;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use http::Response;
@@ -75,7 +75,7 @@ impl Layer for VersionLayer {
         Verdict::Pass
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let headers = response.headers_mut();
         for (name, value) in &self.fields {
             headers.append(name.clone(), value.clone());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crocodile_pear::unstable::http::media_type::is_grpc;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -18,17 +18,17 @@ const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const UNFIT: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Turns a problem document of ours into a gRPC failure: the status goes into fields, and there is no body.
-pub fn dress(response: &mut Response<Body>) {
+pub fn dress(response: &mut Response<AnswerBody>) {
     let status = response.status();
     let problem = response.headers().get(CONTENT_TYPE).is_some_and(|media| media == "application/problem+json");
-    let (true, Body::Bytes(document)) = (problem, response.body()) else { return };
+    let (true, AnswerBody::Bytes(document)) = (problem, response.body()) else { return };
     let document: Option<serde_json::Value> = serde_json::from_slice(document).ok();
     let detail = document.as_ref().and_then(|document| document.get("detail")?.as_str());
     let failure = failure(status, detail.or(status.canonical_reason()).unwrap_or_default());
     response.headers_mut().remove(CONTENT_LENGTH);
     response.headers_mut().extend(failure);
     *response.status_mut() = StatusCode::OK;
-    *response.body_mut() = Body::empty();
+    *response.body_mut() = AnswerBody::empty();
 }
 
 /// Whether a message has a content type of gRPC.

@@ -19,9 +19,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::unstable::http::http1::request::{self, Bounds, Refusal, RequestHead};
-use crocodile_pear::unstable::http::http1::{Decoder, Framing, head_end};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::http::http1::request::{self, HeadBounds, Refusal, RequestHead};
+use crocodile_pear::unstable::http::http1::{BodyDecoder, Framing, head_end};
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::{Interim, Passage};
 use http::header::{HeaderValue, ORIGIN};
 use http::{StatusCode, Version};
@@ -255,7 +255,7 @@ fn foreign(held: &[u8]) -> bool {
 }
 
 /// The common case: the head arrives whole and is parsed in the read buffer.
-fn poll_head(wire: &mut BufferedIo, bounds: Bounds, cx: &mut Context<'_>) -> Poll<io::Result<Option<NextRequest>>> {
+fn poll_head(wire: &mut BufferedIo, bounds: HeadBounds, cx: &mut Context<'_>) -> Poll<io::Result<Option<NextRequest>>> {
     let BufferedIo { io, held, .. } = wire;
     let read = ready!(io.poll_read(cx, |bytes| {
         if bytes.is_empty() {
@@ -283,7 +283,7 @@ fn poll_head(wire: &mut BufferedIo, bounds: Bounds, cx: &mut Context<'_>) -> Pol
 }
 
 /// Parses a head. The first `searched` bytes have been searched for its end before.
-fn parse(bytes: &[u8], searched: usize, bounds: Bounds) -> Result<Option<(Box<RequestHead>, usize)>, Refusal> {
+fn parse(bytes: &[u8], searched: usize, bounds: HeadBounds) -> Result<Option<(Box<RequestHead>, usize)>, Refusal> {
     if searched > 0 && bytes.len() < bounds.head && head_end(bytes, searched).is_none() {
         return Ok(None);
     }
@@ -386,7 +386,7 @@ fn final_answer<H: Handler>(
     core: &CoreState<H>,
 ) -> Reply {
     let interim = reply.response.status().is_informational();
-    match matches!(reply.response.body(), Body::Tunnel(_)) {
+    match matches!(reply.response.body(), AnswerBody::Tunnel(_)) {
         true if !upload.is_none_or(Upload::whole) => {
             core.handler.refuse(UNFINISHED, None, connection).readable_as(&reply)
         }
@@ -396,13 +396,13 @@ fn final_answer<H: Handler>(
 }
 
 /// The body of a request: in memory if it came with the head, otherwise read on demand.
-fn take_body(wire: &mut BufferedIo, head: &RequestHead) -> Result<(Body, Option<Upload>), Refusal> {
+fn take_body(wire: &mut BufferedIo, head: &RequestHead) -> Result<(AnswerBody, Option<Upload>), Refusal> {
     if head.framing == Framing::Empty {
-        return Ok((Body::empty(), None));
+        return Ok((AnswerBody::empty(), None));
     }
-    let mut decoder = Decoder::new(head.framing);
+    let mut decoder = BodyDecoder::new(head.framing);
     let mut held = std::mem::take(&mut wire.held);
-    let malformed = |broken: crocodile_pear::unstable::http::http1::Broken| Refusal {
+    let malformed = |broken: crocodile_pear::unstable::http::http1::MalformedMessage| Refusal {
         status: StatusCode::BAD_REQUEST,
         detail: broken.0,
     };
@@ -412,12 +412,12 @@ fn take_body(wire: &mut BufferedIo, head: &RequestHead) -> Result<(Body, Option<
     wire.held = held;
     // A body in chunks that is here as a whole has a length now: some servers read nothing without one.
     let length = match head.framing {
-        _ if decoder.done() && decoder.trailers.is_none() => return Ok((Body::Bytes(data), None)),
+        _ if decoder.done() && decoder.trailers.is_none() => return Ok((AnswerBody::Bytes(data), None)),
         Framing::Length(length) => Some(length),
         _ => None,
     };
     let (upload, body) = Upload::new(decoder, data, length, head.expects);
-    Ok((Body::Pulled(Box::pin(body)), Some(upload)))
+    Ok((AnswerBody::Pulled(Box::pin(body)), Some(upload)))
 }
 
 /// Sends the waiting interim answers.

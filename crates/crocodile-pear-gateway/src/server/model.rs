@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::http1::request::Refusal;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Duplex;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_peers::authority::{Authority, offering};
@@ -76,8 +76,8 @@ impl Handler for Sized {
         let piece = dice.of(&[1 << 10, 16 << 10, 64 << 10, 256 << 10]);
         let waits = dice.of(&[3, 20, usize::MAX]);
         let body = match dice.below(4) {
-            0 => Body::Bytes(vec![b'x'; left + sent.len()].into()),
-            _ => Body::Pulled(Box::pin(Pieces { left: left + sent.len(), piece, waits, dice })),
+            0 => AnswerBody::Bytes(vec![b'x'; left + sent.len()].into()),
+            _ => AnswerBody::Pulled(Box::pin(Pieces { left: left + sent.len(), piece, waits, dice })),
         };
         Response::new(body).into()
     }

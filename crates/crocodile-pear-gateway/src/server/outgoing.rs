@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::media_type::has_events;
 use crocodile_pear::unstable::json;
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Extensions, HeaderMap, StatusCode};
 use http_body::Body as _;
@@ -19,19 +19,19 @@ use super::request::NoMinimumRate;
 pub enum Outgoing {
     /// In memory.
     Whole(Bytes),
-    Pulled(Pulled),
+    Pulled(PulledBody),
 }
 
 impl Outgoing {
     /// # Errors
     /// The body cannot be written as bytes.
-    pub fn of(body: Body) -> Result<Self, Error> {
+    pub fn of(body: AnswerBody) -> Result<Self, Error> {
         Ok(match body {
-            Body::Bytes(bytes) => Outgoing::Whole(bytes),
-            Body::Json(raw) => Outgoing::Whole(raw.bytes().clone()),
-            Body::Value(value) => Outgoing::Whole(json::to_bytes(&value)?),
-            Body::Pulled(body) => Outgoing::Pulled(body),
-            Body::Tunnel(_) => return Err(Error::new(Kind::Internal, "a tunnel is not a body")),
+            AnswerBody::Bytes(bytes) => Outgoing::Whole(bytes),
+            AnswerBody::Json(raw) => Outgoing::Whole(raw.bytes().clone()),
+            AnswerBody::Value(value) => Outgoing::Whole(json::to_bytes(&value)?),
+            AnswerBody::Pulled(body) => Outgoing::Pulled(body),
+            AnswerBody::Tunnel(_) => return Err(Error::new(Kind::Internal, "a tunnel is not a body")),
         })
     }
 

@@ -1,7 +1,7 @@
 //! The answer to a request, and how it ended.
 
 use crocodile_pear::unstable::error::Error;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use h2::Reason;
 use http::Response;
 use http::header::{
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// The answer to a request.
 pub struct Reply {
     /// The head and the body. The server chooses the framing, length or chunks, whatever the head says.
-    pub response: Response<Body>,
+    pub response: Response<AnswerBody>,
     /// Learns how the answer ended.
     pub observer: Option<Box<dyn Observer>>,
     /// When the answer was ready, if the time was taken.
@@ -103,8 +103,8 @@ impl Reply {
     }
 }
 
-impl From<Response<Body>> for Reply {
-    fn from(response: Response<Body>) -> Self {
+impl From<Response<AnswerBody>> for Reply {
+    fn from(response: Response<AnswerBody>) -> Self {
         Reply { response, observer: None, ready: None }
     }
 }

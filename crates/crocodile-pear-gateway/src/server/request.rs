@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crocodile_pear::unstable::http::http1::Headers;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::{BodyPace, Interim, Passage};
 use crocodile_pear::unstable::request::facts::{ClientAddress, ClientFacts};
 use http::uri::PathAndQuery;
@@ -87,8 +87,8 @@ pub struct ClientRequest {
     pub version: Version,
     /// The header fields as received.
     pub headers: Headers,
-    /// The body, read on demand; [`Body::empty`] if there is none.
-    pub body: Body,
+    /// The body, read on demand; [`AnswerBody::empty`] if there is none.
+    pub body: AnswerBody,
     /// The connection that carries it.
     pub connection: Arc<Connection>,
     /// The extras that the client accepts besides the answer.

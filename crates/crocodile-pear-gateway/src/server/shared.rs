@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crocodile_pear::unstable::http::http1::request::Bounds;
+use crocodile_pear::unstable::http::http1::request::HeadBounds;
 use tokio::sync::Notify;
 
 use super::handler::Handler;
@@ -57,8 +57,8 @@ impl<H: Handler> CoreState<H> {
     }
 
     /// The limits of a request's head.
-    pub fn bounds(&self) -> Bounds {
+    pub fn bounds(&self) -> HeadBounds {
         let Settings { max_head, max_target, max_headers, .. } = self.settings;
-        Bounds { head: max_head, target: max_target, fields: max_headers }
+        HeadBounds { head: max_head, target: max_target, fields: max_headers }
     }
 }

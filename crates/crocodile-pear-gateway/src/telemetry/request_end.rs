@@ -62,9 +62,9 @@ impl<'a> RequestEnd<'a> {
 /// The end of a request for the tests of its readers.
 #[cfg(test)]
 pub(crate) fn ended<T>(code: u16, total: Duration, sent: u64, read: impl FnOnce(&RequestEnd<'_>) -> T) -> T {
-    use crocodile_pear::unstable::message::body::Body;
+    use crocodile_pear::unstable::message::body::AnswerBody;
 
-    let scope = Scope::new(Method::GET, None, http::HeaderMap::new(), Body::empty());
+    let scope = Scope::new(Method::GET, None, http::HeaderMap::new(), AnswerBody::empty());
     let end = ResponseEnd { bytes: sent, how: Ending::Whole };
     let status = StatusCode::from_u16(code).ok();
     read(&RequestEnd { scope: &scope, status, failure: None, head: None, total, end: &end })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_gateway::http::response;
 use crocodile_pear_gateway::net::address::Address;
@@ -144,7 +144,7 @@ impl Drop for Told {
 
 impl Handler for Play {
     async fn handle(&self, request: ClientRequest) -> Reply {
-        let response = self.play(request).await.map(Body::Pulled);
+        let response = self.play(request).await.map(AnswerBody::Pulled);
         Reply { response, observer: Some(Box::new(Watch(self.ends.clone()))), ready: None }
     }
 
@@ -154,7 +154,7 @@ impl Handler for Play {
 }
 
 impl Play {
-    async fn play(&self, request: ClientRequest) -> Response<Pulled> {
+    async fn play(&self, request: ClientRequest) -> Response<PulledBody> {
         let path = request.target.path().to_owned();
         match path.as_str() {
             "/hang" => {
@@ -223,7 +223,7 @@ impl Play {
         }
     }
 
-    async fn echo(&self, request: ClientRequest) -> Response<Pulled> {
+    async fn echo(&self, request: ClientRequest) -> Response<PulledBody> {
         let body = match request.body.collect(usize::MAX).await {
             Ok(body) => body,
             Err(error) => {
@@ -243,15 +243,15 @@ fn piece(text: &'static str) -> Result<Frame<Bytes>, Error> {
     Ok(Frame::data(Bytes::from_static(text.as_bytes())))
 }
 
-fn streamed(pieces: impl futures_util::Stream<Item = Result<Frame<Bytes>, Error>> + Send + 'static) -> Pulled {
+fn streamed(pieces: impl futures_util::Stream<Item = Result<Frame<Bytes>, Error>> + Send + 'static) -> PulledBody {
     Box::pin(StreamBody::new(pieces))
 }
 
-fn full(bytes: Bytes) -> Pulled {
+fn full(bytes: Bytes) -> PulledBody {
     Box::pin(Full::new(bytes).map_err(|never| match never {}))
 }
 
-fn sized(length: &'static str, body: Pulled) -> Response<Pulled> {
+fn sized(length: &'static str, body: PulledBody) -> Response<PulledBody> {
     let mut response = Response::new(body);
     response.headers_mut().insert("content-length", HeaderValue::from_static(length));
     response

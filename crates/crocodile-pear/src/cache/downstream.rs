@@ -16,7 +16,7 @@ use super::rules::policy::{self, ReuseTerms};
 use super::rules::vary::Vary;
 use super::said::{CombinedDirectives, TAGS};
 use crate::http::date::Moment;
-use crate::http::http1::{Fields, NameSet};
+use crate::http::http1::{AnswerFields, NameSet};
 
 /// How an answer was made.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub fn strip(headers: &mut HeaderMap, dependence: &Dependence) {
 }
 
 /// Removes all of these fields, for a configuration that writes none of them.
-pub(super) fn strip_all(headers: &mut Fields) {
+pub(super) fn strip_all(headers: &mut AnswerFields) {
     headers.remove_all(&OF_PARTS);
 }
 
@@ -257,7 +257,7 @@ mod tests {
 
     const NOW: Moment = Moment(1_700_000_000_000);
 
-    fn fields(text: &str) -> Fields {
+    fn fields(text: &str) -> AnswerFields {
         let mut headers = HeaderMap::new();
         for (name, value) in text.split('\n').filter_map(|line| line.split_once(':')) {
             let value = match value.trim().strip_prefix("now") {

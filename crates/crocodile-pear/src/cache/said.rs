@@ -11,7 +11,7 @@ use super::rules::control::{AnswerControl, AnswerDates, CDN_CACHE_CONTROL};
 use super::rules::policy;
 use super::rules::vary::{NAMES, Vary, add_names};
 use crate::http::date::Moment;
-use crate::http::http1::{Fields, NameSet};
+use crate::http::http1::{AnswerFields, NameSet};
 
 /// The fields with which an answer says something about keeping it.
 static TELLING: LazyLock<NameSet> = LazyLock::new(|| {
@@ -85,7 +85,7 @@ pub struct CombinedDirectives {
 
 impl CombinedDirectives {
     /// Whether an answer says something about keeping it.
-    pub fn tells(headers: &Fields) -> bool {
+    pub fn tells(headers: &AnswerFields) -> bool {
         headers.has_any(&TELLING)
     }
 
@@ -97,7 +97,7 @@ impl CombinedDirectives {
     }
 
     /// Adds a part that came from a server.
-    pub fn add(&mut self, headers: &Fields, asked: &AskedWith, came: Moment) {
+    pub fn add(&mut self, headers: &AnswerFields, asked: &AskedWith, came: Moment) {
         if !Self::tells(headers) {
             self.personalise(asked, &[]);
             return self.add_silent();

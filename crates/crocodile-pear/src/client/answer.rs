@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 
 use super::body::Pulled;
 use crate::error::Error;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::pipeline::flow::Outcome;
 
 /// The response. A failure becomes a problem document (RFC 9457). An outcome without an answer becomes 204.
@@ -24,7 +24,7 @@ pub fn or_failure(response: Result<Response<Pulled>, Error>) -> Response<Pulled>
 /// Why there is none.
 pub fn response(outcome: Outcome) -> Result<Response<Pulled>, Error> {
     match outcome {
-        None => respond(StatusCode::NO_CONTENT, HeaderMap::new(), Body::empty()),
+        None => respond(StatusCode::NO_CONTENT, HeaderMap::new(), AnswerBody::empty()),
         Some(Ok(answer)) => {
             let failure = answer.failure;
             let mut made = respond(answer.status, describe(answer.headers.into_map(), &answer.body), answer.body)?;
@@ -39,14 +39,14 @@ pub fn response(outcome: Outcome) -> Result<Response<Pulled>, Error> {
 }
 
 /// Adds the content type to a body that a step made: it is JSON, and has no such field yet.
-fn describe(mut headers: HeaderMap, body: &Body) -> HeaderMap {
-    if matches!(body, Body::Value(_) | Body::Json(_)) && !headers.contains_key(CONTENT_TYPE) {
+fn describe(mut headers: HeaderMap, body: &AnswerBody) -> HeaderMap {
+    if matches!(body, AnswerBody::Value(_) | AnswerBody::Json(_)) && !headers.contains_key(CONTENT_TYPE) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     headers
 }
 
-fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Result<Response<Pulled>, Error> {
+fn respond(status: StatusCode, headers: HeaderMap, body: AnswerBody) -> Result<Response<Pulled>, Error> {
     let mut response = Response::new(Pulled::new(body.into_pulled()?));
     *response.status_mut() = status;
     *response.headers_mut() = headers;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::foreign::Foreign;
 use crate::error::{BoxError, Error, Kind};
-use crate::message::body::{self as message, Whole};
+use crate::message::body::{self as message, BytesBody};
 use crate::pipeline::step;
 
 /// The body of a request: bytes in memory, or a stream.
@@ -34,7 +34,7 @@ pub struct Body(Inner);
 
 enum Inner {
     Bytes(Bytes),
-    Stream(message::Pulled),
+    Stream(message::PulledBody),
 }
 
 impl Default for Inner {
@@ -82,24 +82,24 @@ impl Body {
         }
     }
 
-    pub(super) fn of_message(body: Option<message::Body>) -> Result<Self, Error> {
+    pub(super) fn of_message(body: Option<message::AnswerBody>) -> Result<Self, Error> {
         Ok(Body(match body {
             None => Inner::default(),
-            Some(message::Body::Bytes(bytes)) => Inner::Bytes(bytes),
-            Some(message::Body::Json(raw)) => Inner::Bytes(raw.bytes().clone()),
+            Some(message::AnswerBody::Bytes(bytes)) => Inner::Bytes(bytes),
+            Some(message::AnswerBody::Json(raw)) => Inner::Bytes(raw.bytes().clone()),
             Some(other) => Inner::Stream(other.into_pulled()?),
         }))
     }
 
-    pub(super) fn into_message(self) -> Option<message::Body> {
+    pub(super) fn into_message(self) -> Option<message::AnswerBody> {
         match self.0 {
             Inner::Bytes(bytes) if bytes.is_empty() => None,
-            Inner::Bytes(bytes) => Some(message::Body::Bytes(bytes)),
-            Inner::Stream(body) => Some(message::Body::Pulled(body)),
+            Inner::Bytes(bytes) => Some(message::AnswerBody::Bytes(bytes)),
+            Inner::Stream(body) => Some(message::AnswerBody::Pulled(body)),
         }
     }
 
-    pub(super) fn of_pulled(body: message::Pulled) -> Self {
+    pub(super) fn of_pulled(body: message::PulledBody) -> Self {
         Body(Inner::Stream(body))
     }
 }
@@ -162,15 +162,15 @@ impl fmt::Debug for Body {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Pulled(message::Pulled);
+pub struct Pulled(message::PulledBody);
 
 impl Pulled {
-    pub(super) fn new(body: message::Pulled) -> Self {
+    pub(super) fn new(body: message::PulledBody) -> Self {
         Pulled(body)
     }
 
     pub(super) fn of_bytes(bytes: Bytes) -> Self {
-        Pulled(Box::pin(Whole::new(bytes)))
+        Pulled(Box::pin(BytesBody::new(bytes)))
     }
 
     /// The whole body, at most [`MAX_BODY`](crate::MAX_BODY) bytes of it.
@@ -186,7 +186,7 @@ impl Pulled {
     /// # Errors
     /// If it is larger, or ends early.
     pub async fn bytes_within(self, most: usize) -> Result<Bytes, Error> {
-        message::Body::Pulled(self.0).collect(most).await
+        message::AnswerBody::Pulled(self.0).collect(most).await
     }
 
     /// The whole body as text, at most [`MAX_BODY`](crate::MAX_BODY) bytes of it.

@@ -13,8 +13,8 @@ use crate::error::{CallId, Error};
 use crate::format;
 use crate::jq::Data;
 use crate::message::answer::Answer;
-use crate::message::body::Body as Message;
-use crate::message::names::{Base, Named};
+use crate::message::body::AnswerBody as Message;
+use crate::message::names::{Base, NamedResults};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::{Compile, MAX_BODY, ReadyStep, Shape};
 use crate::pipeline::steps::own::Own;
@@ -70,7 +70,7 @@ async fn call(client: Client, request: Request, notes_base: bool, id: CallId) ->
         return Ok(answer);
     }
     let upstream = answer.upstream.clone().unwrap_or_default();
-    let mut names: Named = answer.names.as_deref().cloned().unwrap_or_default();
+    let mut names: NamedResults = answer.names.as_deref().cloned().unwrap_or_default();
     names.set_document(Base::At(upstream, url.to_string().into()));
     Ok(Answer { names: Some(Arc::new(names)), ..answer })
 }

@@ -8,7 +8,7 @@ use super::handle::Client;
 use super::servers::Aim;
 use crate::error::{CallId, Error};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::request::context::Scope;
 use crate::upstream::{ForCaches, Likeness, TargetRoot, Timeouts, Trailing, UpstreamCall};
 
@@ -17,7 +17,7 @@ pub struct Ready {
     pub method: Method,
     pub url: Uri,
     pub headers: HeaderMap,
-    pub body: Option<Body>,
+    pub body: Option<AnswerBody>,
     pub timeouts: Option<TimeoutChange>,
 }
 
@@ -55,7 +55,7 @@ fn call(client: &Client, aim: &Aim, ready: Ready, id: &CallId) -> Result<Upstrea
     let (mut headers, mut host, mut keeping) = (headers, None, ForCaches::Nothing);
     if aim.named {
         // The settings of the upstream: fields, host, cache.
-        let scope = Scope::new(method.clone(), None, HeaderMap::new(), Body::empty());
+        let scope = Scope::new(method.clone(), None, HeaderMap::new(), AnswerBody::empty());
         let mut fields = aim.upstream.fields(&scope, Likeness::Other)?;
         for (name, value) in &headers {
             fields.write(name, Some(value.clone()));

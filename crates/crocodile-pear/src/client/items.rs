@@ -29,7 +29,7 @@ use crate::config::problem::{Problems, Span};
 use crate::error::{BoxError, CallId, Error, Kind};
 use crate::json::Raw;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::refuse;
 use crate::pipeline::step::{Compile, ReadyStep as Untyped, Shape, Spec};
@@ -459,7 +459,7 @@ fn untyped<T: Serialize + Send + 'static>(flow: Flow<T>) -> Flow {
 fn json<T: Serialize>(item: &T) -> Result<Answer, Error> {
     let json = guard::call(|| serde_json::to_vec(item))?;
     let json = json.map_err(|error| Error::new(Kind::Closure, "the item cannot be JSON").caused_by(error))?;
-    Ok(Answer::new(http::StatusCode::OK, HeaderMap::new(), Body::Json(Raw::check(&Bytes::from(json))?)))
+    Ok(Answer::new(http::StatusCode::OK, HeaderMap::new(), AnswerBody::Json(Raw::check(&Bytes::from(json))?)))
 }
 
 /// The items of a closure's iterator, which may panic.
@@ -528,7 +528,7 @@ impl Call {
                 Err(error) => return Flow::of(vec![Producer::here(0, Some(Err(error)))]),
             };
             let (url, name) = (self.url().cloned(), self.named());
-            let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()));
+            let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty()));
             let id = CallId { index: 0, name: name.clone() };
             let status = Arc::new(OnceLock::new());
             let answered = status.clone();
@@ -630,7 +630,7 @@ impl Pipeline {
                 Ok(plan) => plan,
                 Err(faults) => return Flow::of(vec![Producer::here(0, Some(Err(faults.into())))]),
             };
-            let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), Body::empty()));
+            let scope = Arc::new(Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty()));
             let Some(flow) = plan.flow(&scope) else { return Flow::of(Vec::new()) };
             flow.map(move |producer: Producer| producer.then(async |outcome: Outcome| typed(outcome?).await))
         })

@@ -6,7 +6,7 @@ use super::guard;
 use super::whole::Whole;
 use crate::error::Error;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::{MAX_BODY, ReadyStep};
 use crate::pipeline::steps::own::Own;
@@ -42,7 +42,7 @@ async fn apply(outcome: Result<Answer, Error>, transform: Arc<Transform>) -> Out
         let (names, upstream) = (answer.names, answer.upstream);
         let body = answer.body.collect(MAX_BODY.bytes()).await?;
         let whole = guard::attempt(|| transform(Whole { status, headers, body }))?;
-        Ok(Answer { names, upstream, ..Answer::new(whole.status, whole.headers, Body::Bytes(whole.body)) })
+        Ok(Answer { names, upstream, ..Answer::new(whole.status, whole.headers, AnswerBody::Bytes(whole.body)) })
     };
     Some(transformed.await)
 }

@@ -243,8 +243,8 @@ impl Watch {
     fn answer(mut self, answer: Answer) -> Answer {
         let status = answer.status;
         let body = match answer.body {
-            message::Body::Pulled(body) if !body.is_end_stream() => {
-                message::Body::Pulled(Box::pin(Watched { body, status, watch: self }))
+            message::AnswerBody::Pulled(body) if !body.is_end_stream() => {
+                message::AnswerBody::Pulled(Box::pin(Watched { body, status, watch: self }))
             }
             body => {
                 self.bytes = body.length().unwrap_or(0);
@@ -267,7 +267,7 @@ impl Drop for Watch {
 
 /// A body that is counted.
 struct Watched {
-    body: message::Pulled,
+    body: message::PulledBody,
     status: StatusCode,
     watch: Watch,
 }

@@ -21,7 +21,7 @@ use super::{answer, map};
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
 use crate::error::Error;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::steps::Written;
 use crate::pipeline::steps::concatenate::{As, Concatenate};
@@ -518,7 +518,7 @@ impl Pipeline {
     /// Why there is no answer; [`Kind::InvalidCall`](crate::Kind::InvalidCall) if the pipeline cannot run.
     pub async fn try_into_response(self) -> Result<Response<Pulled>, Error> {
         let plan = self.compile()?;
-        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+        let mut scope = Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty());
         scope.time_briefly();
         answer::response(plan.answer(&Arc::new(scope)).await)
     }

@@ -18,7 +18,7 @@ use crate::config::spec::{Decode, Entries, Located, Node};
 use crate::config::yaml;
 use crate::database::DatabaseSpec;
 use crate::error::{Error, Kind};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::steps::Written;
 use crate::request::context::{Params, Scope};
@@ -107,8 +107,8 @@ impl Prepared {
         let target = head.uri.path_and_query().cloned();
         // No body is no stream: a cache serves such a request.
         let body = match body.is_end_stream() {
-            true => Body::empty(),
-            false => Body::Pulled(Box::pin(Brought(Box::pin(body)))),
+            true => AnswerBody::empty(),
+            false => AnswerBody::Pulled(Box::pin(Brought(Box::pin(body)))),
         };
         let mut scope = Scope::new(head.method, target, head.headers, body);
         scope.time_briefly();

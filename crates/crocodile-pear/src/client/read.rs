@@ -11,7 +11,7 @@ use crate::error::{Error, Kind};
 use crate::format;
 use crate::json::{self, Data};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::offload;
 use crate::pipeline::step::status::refuse;
 
@@ -39,10 +39,12 @@ pub async fn value<T: DeserializeOwned + Send + 'static>(answer: Answer, most: u
 /// Why it does not have this type.
 pub fn item<T: DeserializeOwned>(answer: Answer) -> Result<T, Error> {
     let bytes = match answer.body {
-        Body::Bytes(bytes) => bytes,
-        Body::Json(raw) => raw.bytes().clone(),
-        Body::Value(value) => json::to_bytes(&value)?,
-        Body::Pulled(_) | Body::Tunnel(_) => return Err(Error::new(Kind::Internal, "the item is not there yet")),
+        AnswerBody::Bytes(bytes) => bytes,
+        AnswerBody::Json(raw) => raw.bytes().clone(),
+        AnswerBody::Value(value) => json::to_bytes(&value)?,
+        AnswerBody::Pulled(_) | AnswerBody::Tunnel(_) => {
+            return Err(Error::new(Kind::Internal, "the item is not there yet"));
+        }
     };
     typed(&bytes, answer.status)
 }
@@ -69,7 +71,7 @@ pub fn explained(error: Error) -> Error {
 fn is_plain_json(answer: &Answer) -> bool {
     let media = answer.headers.media();
     let is_json = media.is_some_and(|media| media.eq_ignore_ascii_case(b"application/json"));
-    is_json && matches!(answer.body, Body::Bytes(_) | Body::Pulled(_))
+    is_json && matches!(answer.body, AnswerBody::Bytes(_) | AnswerBody::Pulled(_))
 }
 
 /// On a helper thread, if it is long.

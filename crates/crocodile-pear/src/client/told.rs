@@ -8,11 +8,11 @@ use http::{StatusCode, Uri};
 use http_body::{Frame, SizeHint};
 
 use crate::error::{CallId, Error};
-use crate::message::body::Pulled;
+use crate::message::body::PulledBody;
 
 /// A body whose errors say which call it belongs to.
 pub struct Told {
-    pub body: Pulled,
+    pub body: PulledBody,
     pub url: Option<Uri>,
     pub id: CallId,
     pub status: StatusCode,

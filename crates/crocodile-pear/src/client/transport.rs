@@ -10,7 +10,7 @@ use tower_service::Service;
 use super::body::Body;
 use super::foreign::{Foreign, explain};
 use crate::error::{BoxError, Error, Kind};
-use crate::message::body::Pulled;
+use crate::message::body::PulledBody;
 use crate::upstream::program::{ResponseFuture, Transport};
 
 /// A service, cloned for each call.
@@ -27,12 +27,12 @@ where
     S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send> + Clone + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    fn send(&self, request: Request<Pulled>) -> ResponseFuture {
+    fn send(&self, request: Request<PulledBody>) -> ResponseFuture {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(async move {
             poll_fn(|cx| service.poll_ready(cx)).await.map_err(|error| failed(error.into()))?;
             let response = service.call(request.map(Body::of_pulled)).await.map_err(|error| failed(error.into()))?;
-            Ok(response.map(|body| Box::pin(Foreign::answer(body)) as Pulled))
+            Ok(response.map(|body| Box::pin(Foreign::answer(body)) as PulledBody))
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::json::Raw;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 
 /// How deep a row without JSON columns nests: a list has at most six dimensions.
 const ROW_DEPTH: u8 = 8;
@@ -41,7 +41,7 @@ pub(super) async fn of(mut rows: Rows, wanted: Wanted, idle: Timeout) -> Result<
         Progress::Begun => {
             let media = HeaderValue::from_static("application/json");
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, media)]);
-            Ok(Answer::new(StatusCode::OK, headers, Body::Pulled(Box::pin(list))))
+            Ok(Answer::new(StatusCode::OK, headers, AnswerBody::Pulled(Box::pin(list))))
         }
     }
 }

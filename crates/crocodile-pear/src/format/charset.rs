@@ -9,11 +9,11 @@ use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 
 pub use self::named::{data_url, named};
 use crate::error::{Error, Kind};
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::json;
 
 /// The encoding of a text: UTF-8 unless its type names another one.
-fn encoding(headers: &Fields) -> Result<&'static Encoding, Error> {
+fn encoding(headers: &AnswerFields) -> Result<&'static Encoding, Error> {
     let Some(label) = named(headers) else { return Ok(UTF_8) };
     let known = Encoding::for_label_no_replacement(label.as_bytes());
     known.ok_or_else(|| Error::new(Kind::Malformed, "the character set of its content type is not known"))
@@ -23,7 +23,7 @@ fn encoding(headers: &Fields) -> Result<&'static Encoding, Error> {
 ///
 /// # Errors
 /// `Malformed` for an unknown character set, and for bytes that are invalid in it.
-pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
+pub fn text<'a>(headers: &AnswerFields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
     let (set, length) = match Encoding::for_bom(bytes) {
         Some(marked) => marked,
         None => (encoding(headers)?, 0),
@@ -36,7 +36,7 @@ pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error
 ///
 /// # Errors
 /// Same as [`text`].
-pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
+pub fn recode(headers: &AnswerFields, bytes: Bytes) -> Result<Bytes, Error> {
     if named(headers).is_none() || encoding(headers)? == UTF_8 {
         return Ok(json::unmarked(bytes));
     }
@@ -48,7 +48,7 @@ pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
 ///
 /// # Errors
 /// Same as [`text`], for a type that names its character set.
-pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
+pub fn any(headers: &AnswerFields, bytes: &Bytes) -> Result<String, Error> {
     if named(headers).is_some_and(|label| Encoding::for_label_no_replacement(label.as_bytes()).is_some()) {
         return text(headers, bytes).map(Cow::into_owned);
     }
@@ -71,7 +71,7 @@ impl Recoder {
     ///
     /// # Errors
     /// `Malformed` for an unknown character set.
-    pub fn new(headers: &Fields) -> Result<Self, Error> {
+    pub fn new(headers: &AnswerFields) -> Result<Self, Error> {
         let set = encoding(headers)?;
         // The parsers check UTF-8 themselves.
         Ok(Recoder((set != UTF_8).then(|| set.new_decoder())))

@@ -5,7 +5,7 @@ mod rules;
 use bytes::Bytes;
 use csv_core::ReadRecordResult;
 
-pub use self::rules::{Formulas, Rules};
+pub use self::rules::{CsvRules, Formulas};
 use crate::error::{Error, Kind};
 use crate::json::value::{self, Shape, Value};
 use crate::json::{self, Raw, SIZE, write_string};
@@ -19,9 +19,9 @@ static NOTHING: Value = value::null();
 /// Reads the rows as a list of objects.
 ///
 /// # Errors
-/// Same as [`Rows::next`]; also `Kind::Oversized` if the repeated column names make the list larger than 64 MiB.
+/// Same as [`RowReader::next`]; also `Kind::Oversized` if the repeated column names make the list larger than 64 MiB.
 pub fn read(text: &str, delimiter: u8) -> Result<Raw, Error> {
-    let mut rows = Rows::new(SIZE, delimiter);
+    let mut rows = RowReader::new(SIZE, delimiter);
     rows.push(Bytes::copy_from_slice(text.as_bytes()));
     let (mut out, mut made) = (b"[".to_vec(), Made::default());
     loop {
@@ -47,7 +47,7 @@ pub fn read(text: &str, delimiter: u8) -> Result<Raw, Error> {
 }
 
 /// Reads rows that arrive in pieces, in UTF-8. It buffers one row, which becomes at most `bound` bytes of JSON.
-pub struct Rows {
+pub struct RowReader {
     core: Box<csv_core::Reader>,
     bound: usize,
     chunk: Bytes,
@@ -60,11 +60,11 @@ pub struct Rows {
     names: Option<Vec<String>>,
 }
 
-impl Rows {
+impl RowReader {
     /// A reader at the beginning, of fields with this byte between them.
     pub fn new(bound: usize, delimiter: u8) -> Self {
         let (chunk, fields, ends) = (Bytes::new(), vec![0; 1024], vec![0; 64]);
-        Rows {
+        RowReader {
             core: Box::new(csv_core::ReaderBuilder::new().delimiter(delimiter).build()),
             bound,
             chunk,
@@ -100,7 +100,7 @@ impl Rows {
     /// Ends the body: nothing more comes. The last row may lack its line end.
     ///
     /// # Errors
-    /// Same as [`Rows::next`].
+    /// Same as [`RowReader::next`].
     pub fn finish(&mut self) -> Result<Option<Bytes>, Error> {
         self.push(Bytes::new());
         let row = self.step()?;
@@ -195,14 +195,14 @@ pub fn is_formula(text: &str) -> bool {
 ///
 /// # Errors
 /// Same as [`json::write`], and `Kind::Expression` for more than 1,024 columns.
-pub fn write(value: &Value, rules: &Rules, out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn write(value: &Value, rules: &CsvRules, out: &mut Vec<u8>) -> Result<(), Error> {
     let rows = value::as_list(value).unwrap_or(std::slice::from_ref(value));
-    Writer::new(rules).write_first(rows, out)
+    RowWriter::new(rules).write_first(rows, out)
 }
 
 /// Writes rows, one item after the other.
 #[derive(Clone)]
-pub struct Writer {
+pub struct RowWriter {
     names: indexmap::IndexSet<String>,
     keys: Vec<Value>,
     /// Whether the operator chose the columns; other fields are then left out.
@@ -211,11 +211,11 @@ pub struct Writer {
     formulas: Formulas,
 }
 
-impl Writer {
+impl RowWriter {
     /// A writer of these columns; without any, of the fields of the first items.
-    pub fn new(Rules { columns, formulas }: &Rules) -> Self {
+    pub fn new(CsvRules { columns, formulas }: &CsvRules) -> Self {
         let names = columns.iter().cloned().collect();
-        Writer { names, keys: Vec::new(), chosen: !columns.is_empty(), begun: false, formulas: *formulas }
+        RowWriter { names, keys: Vec::new(), chosen: !columns.is_empty(), begun: false, formulas: *formulas }
     }
 
     /// Whether the columns are still unknown until the first items come.
@@ -226,7 +226,7 @@ impl Writer {
     /// Appends the first items. They define the columns, unless the operator chose them.
     ///
     /// # Errors
-    /// Same as [`Writer::write`], and `Kind::Expression` for more than 1,024 columns.
+    /// Same as [`RowWriter::write`], and `Kind::Expression` for more than 1,024 columns.
     pub fn write_first(&mut self, items: &[Value], out: &mut Vec<u8>) -> Result<(), Error> {
         let objects = items.iter().filter_map(value::as_object);
         for fields in objects.filter(|_| !self.chosen) {
@@ -308,8 +308,8 @@ impl Writer {
 mod tests {
     use super::*;
 
-    fn rules(columns: &[&str], formulas: Formulas) -> Rules {
-        Rules { columns: columns.iter().map(|&name| name.to_owned()).collect(), formulas }
+    fn rules(columns: &[&str], formulas: Formulas) -> CsvRules {
+        CsvRules { columns: columns.iter().map(|&name| name.to_owned()).collect(), formulas }
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
     fn rows_come_out_of_pieces() {
         let text = "id,\"the name\"\r\n1,\"a \"\"b\"\",\r\n c\"\r\n\r\n2,é";
         for size in 1..text.len() {
-            let (mut rows, mut out) = (Rows::new(100, b','), Vec::new());
+            let (mut rows, mut out) = (RowReader::new(100, b','), Vec::new());
             for piece in text.as_bytes().chunks(size) {
                 rows.push(Bytes::copy_from_slice(piece));
                 while let Some(row) = rows.next().expect("sound") {
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!(out, [r#"{"id":"1","the name":"a \"b\",\r\n c"}"#, r#"{"id":"2","the name":"é"}"#], "{size}");
         }
         let long = format!("a\n{}", "x".repeat(10_000));
-        let mut rows = Rows::new(100, b',');
+        let mut rows = RowReader::new(100, b',');
         rows.push(long.into());
         assert_eq!(rows.next().expect_err("too large").kind(), Kind::Oversized);
     }
@@ -373,12 +373,12 @@ mod tests {
     #[test]
     fn columns_are_those_of_the_first_items_or_the_chosen_ones() {
         let item = |text: &'static str| json::read(&text.into()).expect("JSON");
-        let (mut writer, mut out) = (Writer::new(&rules(&[], Formulas::Keep)), Vec::new());
+        let (mut writer, mut out) = (RowWriter::new(&rules(&[], Formulas::Keep)), Vec::new());
         writer.write_first(&[item(r#"{"a":1}"#), item(r#"{"b":2}"#)], &mut out).expect("written");
         writer.write(&item(r#"{"b":3}"#), &mut out).expect("written");
         assert_eq!(String::from_utf8_lossy(&out), "a,b\r\n1,\r\n,2\r\n,3\r\n");
         assert!(writer.write(&item(r#"{"c":3}"#), &mut out).expect_err("unknown").detail().contains("`columns`"));
-        let (mut writer, mut out) = (Writer::new(&rules(&["b", "x"], Formulas::Keep)), Vec::new());
+        let (mut writer, mut out) = (RowWriter::new(&rules(&["b", "x"], Formulas::Keep)), Vec::new());
         writer.write(&item(r#"{"a":1,"b":2}"#), &mut out).expect("written");
         assert_eq!(String::from_utf8_lossy(&out), "b,x\r\n2,\r\n");
     }

@@ -18,7 +18,7 @@ use zstd::stream::raw::{DParameter, Operation};
 
 use crate::error::{Error, Kind};
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 use crate::runtime;
 
 /// Bytes that are decoded at a time.
@@ -51,14 +51,14 @@ pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
     if !answer.headers.is_coded() {
         return Ok(answer);
     }
-    if !matches!(answer.body, Body::Value(_)) {
+    if !matches!(answer.body, AnswerBody::Value(_)) {
         let codings: Vec<String> = codings(&answer.headers).collect();
         if codings.len() > NESTED {
             return Err(Error::new(Kind::Malformed, "the body has too many content codings"));
         }
         for coding in codings.iter().rev() {
-            let decoder = Decoder::of(coding)?;
-            answer.body = Body::Pulled(Box::pin(Decoded::new(answer.body.into_pulled()?, decoder)));
+            let decoder = ContentDecoder::of(coding)?;
+            answer.body = AnswerBody::Pulled(Box::pin(DecodedBody::new(answer.body.into_pulled()?, decoder)));
         }
     }
     answer.headers.remove(CONTENT_ENCODING);
@@ -83,7 +83,7 @@ fn unbuilt(feature: &str) -> Error {
 }
 
 /// A compressed stream.
-enum Decoder {
+enum ContentDecoder {
     #[cfg(feature = "gzip")]
     Gzip(Decompress),
     /// The zlib format, or raw deflate, which some servers send instead. The first byte shows which.
@@ -98,28 +98,28 @@ enum Decoder {
 }
 
 /// The result of one step.
-struct Step {
+struct DecodeStep {
     read: usize,
     made: usize,
     /// The stream is complete, as far as it was read.
     ended: bool,
 }
 
-impl Decoder {
+impl ContentDecoder {
     fn of(coding: &str) -> Result<Self, Error> {
         match coding {
             #[cfg(feature = "gzip")]
-            "gzip" | "x-gzip" => Ok(Decoder::Gzip(Decompress::new_gzip(15))),
+            "gzip" | "x-gzip" => Ok(ContentDecoder::Gzip(Decompress::new_gzip(15))),
             #[cfg(feature = "gzip")]
-            "deflate" => Ok(Decoder::Deflate(None)),
+            "deflate" => Ok(ContentDecoder::Deflate(None)),
             #[cfg(feature = "brotli")]
             "br" => {
                 let alloc = StandardAlloc::default;
                 // Strict: rejects windows larger than 16 MiB.
-                Ok(Decoder::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()))))
+                Ok(ContentDecoder::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()))))
             }
             #[cfg(feature = "zstd")]
-            "zstd" => zstd().map(Decoder::Zstd).map_err(|error| Error::new(Kind::Internal, error.to_string())),
+            "zstd" => zstd().map(ContentDecoder::Zstd).map_err(|error| Error::new(Kind::Internal, error.to_string())),
             #[cfg(not(feature = "gzip"))]
             "gzip" | "x-gzip" | "deflate" => Err(unbuilt("gzip")),
             #[cfg(not(feature = "brotli"))]
@@ -131,10 +131,10 @@ impl Decoder {
     }
 
     /// Decodes some bytes; `None` if they are invalid in the coding.
-    fn step(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
+    fn step(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<DecodeStep> {
         match self {
             #[cfg(feature = "gzip")]
-            Decoder::Gzip(stream) => {
+            ContentDecoder::Gzip(stream) => {
                 let step = inflate(stream, bytes, out)?;
                 if step.ended {
                     // Another member may follow (RFC 1952, 2.2).
@@ -143,19 +143,19 @@ impl Decoder {
                 Some(step)
             }
             #[cfg(feature = "gzip")]
-            Decoder::Deflate(stream) => {
+            ContentDecoder::Deflate(stream) => {
                 let wrapped = bytes.first().is_some_and(|first| first & 0x0f == 8 && first >> 4 <= 7);
                 inflate(stream.get_or_insert_with(|| Decompress::new(wrapped)), bytes, out)
             }
             #[cfg(feature = "brotli")]
-            Decoder::Brotli(stream) => unbrotli(stream, bytes, out),
+            ContentDecoder::Brotli(stream) => unbrotli(stream, bytes, out),
             #[cfg(feature = "zstd")]
-            Decoder::Zstd(stream) => {
+            ContentDecoder::Zstd(stream) => {
                 let status = stream.run_on_buffers(bytes, out).ok()?;
-                Some(Step { read: status.bytes_read, made: status.bytes_written, ended: status.remaining == 0 })
+                Some(DecodeStep { read: status.bytes_read, made: status.bytes_written, ended: status.remaining == 0 })
             }
             #[cfg(not(any(feature = "brotli", feature = "gzip", feature = "zstd")))]
-            Decoder::None(never) => match *never {},
+            ContentDecoder::None(never) => match *never {},
         }
     }
 
@@ -163,9 +163,9 @@ impl Decoder {
     fn goes_on(&self) -> bool {
         match self {
             #[cfg(feature = "gzip")]
-            Decoder::Gzip(_) => true,
+            ContentDecoder::Gzip(_) => true,
             #[cfg(feature = "zstd")]
-            Decoder::Zstd(_) => true,
+            ContentDecoder::Zstd(_) => true,
             _ => false,
         }
     }
@@ -179,12 +179,12 @@ fn zstd() -> std::io::Result<zstd::stream::raw::Decoder<'static>> {
 }
 
 #[cfg(feature = "gzip")]
-fn inflate(stream: &mut Decompress, bytes: &[u8], out: &mut [u8]) -> Option<Step> {
+fn inflate(stream: &mut Decompress, bytes: &[u8], out: &mut [u8]) -> Option<DecodeStep> {
     let before = (stream.total_in(), stream.total_out());
     let status = stream.decompress(bytes, out, FlushDecompress::None).ok()?;
     let read = (stream.total_in() - before.0) as usize;
     let made = (stream.total_out() - before.1) as usize;
-    Some(Step { read, made, ended: status == Status::StreamEnd })
+    Some(DecodeStep { read, made, ended: status == Status::StreamEnd })
 }
 
 #[cfg(feature = "brotli")]
@@ -192,19 +192,19 @@ fn unbrotli(
     stream: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     bytes: &[u8],
     out: &mut [u8],
-) -> Option<Step> {
+) -> Option<DecodeStep> {
     let (mut left, mut read, mut room, mut made, mut total) = (bytes.len(), 0, out.len(), 0, 0);
     let result = BrotliDecompressStream(&mut left, &mut read, bytes, &mut room, &mut made, out, &mut total, stream);
     match result {
         BrotliResult::ResultFailure => None,
-        result => Some(Step { read, made, ended: matches!(result, BrotliResult::ResultSuccess) }),
+        result => Some(DecodeStep { read, made, ended: matches!(result, BrotliResult::ResultSuccess) }),
     }
 }
 
 /// A body that is decoded as it is pulled.
-struct Decoded {
-    inner: Pulled,
-    decoder: Decoder,
+struct DecodedBody {
+    inner: PulledBody,
+    decoder: ContentDecoder,
     came: Bytes,
     /// The decoder may have more output buffered.
     full: bool,
@@ -218,9 +218,9 @@ struct Decoded {
     room: Vec<u8>,
 }
 
-impl Decoded {
-    fn new(inner: Pulled, decoder: Decoder) -> Self {
-        Decoded {
+impl DecodedBody {
+    fn new(inner: PulledBody, decoder: ContentDecoder) -> Self {
+        DecodedBody {
             inner,
             decoder,
             came: Bytes::new(),
@@ -266,7 +266,7 @@ impl Decoded {
     }
 }
 
-impl http_body::Body for Decoded {
+impl http_body::Body for DecodedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -336,7 +336,7 @@ mod tests {
     fn answer(coding: &'static str, coded: &[u8], chunk: usize) -> Answer {
         let chunks: Vec<_> = coded.chunks(chunk).map(|part| Ok(Frame::data(Bytes::copy_from_slice(part)))).collect();
         let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
-        let body = Body::Pulled(Box::pin(StreamBody::new(stream::iter(chunks))));
+        let body = AnswerBody::Pulled(Box::pin(StreamBody::new(stream::iter(chunks))));
         Answer::new(StatusCode::OK, headers, body)
     }
 

@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
     for (at, line) in text.split('\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty()) {
         let refuse = |reason: &str| refuse(reason, at + 1);
         made.add(PROPERTY + line.len());
-        let property = Property::parse(line).ok_or_else(|| refuse("this is no property"))?;
+        let property = CalendarProperty::parse(line).ok_or_else(|| refuse("this is no property"))?;
         match &*property.name {
             "begin" if open.len() > DEPTH => return Err(refuse("the components nest too deep")),
             "begin" => {
@@ -75,13 +75,13 @@ fn refuse(reason: &str, line: usize) -> Error {
 }
 
 /// A property, as it stands on its line.
-struct Property {
+struct CalendarProperty {
     name: String,
     parameters: Ordered<String, String>,
     value: String,
 }
 
-impl Property {
+impl CalendarProperty {
     fn parse(line: &str) -> Option<Self> {
         let end = line.find([';', ':'])?;
         let (name, mut rest) = line.split_at(end);
@@ -96,7 +96,7 @@ impl Property {
             rest = after;
         }
         let value = rest.strip_prefix(':')?.to_owned();
-        fits(name).then(|| Property { name: name.to_ascii_lowercase(), parameters, value })
+        fits(name).then(|| CalendarProperty { name: name.to_ascii_lowercase(), parameters, value })
     }
 
     /// Whether its value has escapes.
@@ -212,12 +212,12 @@ struct Component {
 }
 
 enum Member {
-    Properties(Vec<Property>),
+    Properties(Vec<CalendarProperty>),
     Components(Vec<Component>),
 }
 
 impl Component {
-    fn add(&mut self, property: Property) -> Result<(), &'static str> {
+    fn add(&mut self, property: CalendarProperty) -> Result<(), &'static str> {
         match self.members.get_or_add(property.name.clone(), || Member::Properties(Vec::new())) {
             Member::Properties(known) => known.push(property),
             Member::Components(_) => return Err(SAME),
@@ -255,13 +255,13 @@ impl Component {
 const SAME: &str = "a property and a component have the same name";
 
 /// The properties of one name: its value, or a list of several.
-fn properties(name: &str, all: &[Property], out: &mut Vec<u8>) {
+fn properties(name: &str, all: &[CalendarProperty], out: &mut Vec<u8>) {
     match all {
         [one] => one.write(out),
         several if LISTS.contains(&name) && several.iter().all(|one| one.parameters.is_empty()) => {
-            list(several, out, Property::write_members);
+            list(several, out, CalendarProperty::write_members);
         }
-        several => list(several, out, Property::write),
+        several => list(several, out, CalendarProperty::write),
     }
 }
 

@@ -7,13 +7,13 @@ const SEPARATOR: u8 = 0x1e;
 
 /// Makes lines of what arrives: one for each text, however many lines the text has itself.
 #[derive(Default)]
-pub struct Sequence {
+pub struct SequenceReader {
     depth: usize,
     quoted: bool,
     escaped: bool,
 }
 
-impl Sequence {
+impl SequenceReader {
     /// The next part. A text of the sequence that is cut off ends with its line.
     pub fn push(&mut self, chunk: &[u8]) -> Bytes {
         chunk.iter().map(|&byte| self.step(byte)).collect::<Vec<u8>>().into()
@@ -21,7 +21,7 @@ impl Sequence {
 
     fn step(&mut self, byte: u8) -> u8 {
         if byte == SEPARATOR {
-            *self = Sequence::default();
+            *self = SequenceReader::default();
             return b'\n';
         }
         match byte {
@@ -47,7 +47,7 @@ mod tests {
     fn texts_become_lines() {
         let text = b"\x1e{\"a\":\n\"]\\\"\"}\n\x1e[1,\r\n2]\n\x1e3\n";
         for size in 1..text.len() {
-            let mut sequence = Sequence::default();
+            let mut sequence = SequenceReader::default();
             let lines: Vec<u8> = text.chunks(size).flat_map(|part| sequence.push(part)).collect();
             assert_eq!(lines, b"\n{\"a\": \"]\\\"\"}\n\n[1,  2]\n\n3\n");
         }

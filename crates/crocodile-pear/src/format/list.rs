@@ -9,14 +9,14 @@ use bytes::Bytes;
 use http_body::Frame;
 
 use super::charset::Recoder;
-use super::csv::Rows;
-use super::json_seq::Sequence;
-use super::sse::Events;
+use super::csv::RowReader;
+use super::json_seq::SequenceReader;
+use super::sse::EventReader;
 use super::{Declared, declared, plain};
 use crate::error::Error;
 use crate::json::items::{Items, Path};
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 
 /// The most bytes that are read at once.
 const PART: usize = 32 << 10;
@@ -35,10 +35,10 @@ pub enum OpenedList {
 
 /// A list while it arrives. It reads from the body only after all buffered items were taken.
 pub struct List {
-    reader: Reader,
+    reader: ItemReader,
     recoder: Recoder,
     /// Dropped at the first error.
-    body: Option<Pulled>,
+    body: Option<PulledBody>,
     /// The bytes that have come and are not read yet.
     waiting: Bytes,
     /// The bytes that were read since other tasks had their turn.
@@ -49,36 +49,36 @@ pub struct List {
     upstream: Option<Arc<str>>,
 }
 
-enum Reader {
+enum ItemReader {
     Json(Items),
-    Sequence(Sequence, Items),
-    Events(Events),
-    Rows(Rows),
+    Sequence(SequenceReader, Items),
+    Events(EventReader),
+    Rows(RowReader),
 }
 
-impl Reader {
+impl ItemReader {
     fn push(&mut self, chunk: Bytes) {
         match self {
-            Reader::Json(items) => items.push(chunk),
-            Reader::Sequence(sequence, items) => items.push(sequence.push(&chunk)),
-            Reader::Events(events) => events.push(chunk),
-            Reader::Rows(rows) => rows.push(chunk),
+            ItemReader::Json(items) => items.push(chunk),
+            ItemReader::Sequence(sequence, items) => items.push(sequence.push(&chunk)),
+            ItemReader::Events(events) => events.push(chunk),
+            ItemReader::Rows(rows) => rows.push(chunk),
         }
     }
 
     fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            Reader::Json(items) | Reader::Sequence(_, items) => items.next(),
-            Reader::Events(events) => events.next(),
-            Reader::Rows(rows) => rows.next(),
+            ItemReader::Json(items) | ItemReader::Sequence(_, items) => items.next(),
+            ItemReader::Events(events) => events.next(),
+            ItemReader::Rows(rows) => rows.next(),
         }
     }
 
     fn finish(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            Reader::Json(items) | Reader::Sequence(_, items) => items.finish(),
-            Reader::Events(_) => Ok(None),
-            Reader::Rows(rows) => rows.finish(),
+            ItemReader::Json(items) | ItemReader::Sequence(_, items) => items.finish(),
+            ItemReader::Events(_) => Ok(None),
+            ItemReader::Rows(rows) => rows.finish(),
         }
     }
 }
@@ -92,12 +92,12 @@ pub async fn open(answer: Answer, bound: usize) -> Result<OpenedList, Error> {
     let recoder = Recoder::new(&answer.headers);
     let stream = matches!(declared(&answer), Declared::Sse | Declared::Ndjson | Declared::JsonSeq);
     let reader = match (declared(&answer), &answer.body) {
-        (_, Body::Value(_) | Body::Json(_)) => return Ok(OpenedList::Whole(answer)),
+        (_, AnswerBody::Value(_) | AnswerBody::Json(_)) => return Ok(OpenedList::Whole(answer)),
         (Declared::Json, _) => return open_json(answer, recoder?, bound).await,
-        (Declared::Ndjson, _) => Reader::Json(Items::of_lines(bound)),
-        (Declared::Sse, _) => Reader::Events(Events::new(bound)),
-        (Declared::JsonSeq, _) => Reader::Sequence(Sequence::default(), Items::of_lines(bound)),
-        (Declared::Csv, _) => Reader::Rows(Rows::new(bound, answer.lists.delimiter())),
+        (Declared::Ndjson, _) => ItemReader::Json(Items::of_lines(bound)),
+        (Declared::Sse, _) => ItemReader::Events(EventReader::new(bound)),
+        (Declared::JsonSeq, _) => ItemReader::Sequence(SequenceReader::default(), Items::of_lines(bound)),
+        (Declared::Csv, _) => ItemReader::Rows(RowReader::new(bound, answer.lists.delimiter())),
         _ => return Ok(OpenedList::Whole(answer)),
     };
     let (recoder, upstream) = (recoder?, answer.upstream.clone());
@@ -106,7 +106,7 @@ pub async fn open(answer: Answer, bound: usize) -> Result<OpenedList, Error> {
 
 /// Opens JSON. Only the first byte shows whether it is a list.
 async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Result<OpenedList, Error> {
-    let mut body = std::mem::replace(&mut answer.body, Body::empty()).into_pulled()?;
+    let mut body = std::mem::replace(&mut answer.body, AnswerBody::empty()).into_pulled()?;
     let mut before = Vec::new();
     let first = loop {
         match crate::message::body::data(&mut body).await.transpose()? {
@@ -123,19 +123,19 @@ async fn open_json(mut answer: Answer, mut recoder: Recoder, bound: usize) -> Re
     match first {
         Some(text) if text.trim_ascii_start().starts_with(b"[") => {
             let path = Path::parse(".[]").expect("the path of a list");
-            let reader = Reader::Json(Items::at(Arc::new(path), bound));
+            let reader = ItemReader::Json(Items::at(Arc::new(path), bound));
             let list = List::new(reader, recoder, body, false, answer.upstream);
             Ok(OpenedList::List(List { waiting: text, ..list }))
         }
         _ => {
-            let body = Body::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
+            let body = AnswerBody::Pulled(Box::pin(Rejoined { before: before.into_iter(), body }));
             Ok(OpenedList::Whole(Answer { body, ..answer }))
         }
     }
 }
 
 /// The next part of a list.
-pub enum Next {
+pub enum NextItem {
     /// A buffered item: checked JSON.
     Item(Bytes),
     /// More must arrive before the next item.
@@ -145,7 +145,7 @@ pub enum Next {
 }
 
 impl List {
-    fn new(reader: Reader, recoder: Recoder, body: Pulled, stream: bool, upstream: Option<Arc<str>>) -> Self {
+    fn new(reader: ItemReader, recoder: Recoder, body: PulledBody, stream: bool, upstream: Option<Arc<str>>) -> Self {
         List { reader, recoder, body: Some(body), waiting: Bytes::new(), turn: 0, stream, count: 0, upstream }
     }
 
@@ -158,12 +158,12 @@ impl List {
     ///
     /// # Errors
     /// An error in the list, with the number of the item; nothing comes after it.
-    pub fn at_hand(&mut self) -> Result<Next, Error> {
+    pub fn at_hand(&mut self) -> Result<NextItem, Error> {
         if self.body.is_none() {
-            return Ok(Next::End);
+            return Ok(NextItem::End);
         }
         let item = self.reader.next();
-        self.take(item).map(|item| item.map_or(Next::Wait, Next::Item))
+        self.take(item).map(|item| item.map_or(NextItem::Wait, NextItem::Item))
     }
 
     /// Waits for more bytes. Returns the last item, if only the end of the body completes it.
@@ -206,9 +206,9 @@ impl List {
     pub async fn item(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             match self.at_hand()? {
-                Next::Item(item) => return Ok(Some(item)),
-                Next::End => return Ok(None),
-                Next::Wait => {
+                NextItem::Item(item) => return Ok(Some(item)),
+                NextItem::End => return Ok(None),
+                NextItem::Wait => {
                     if let Some(last) = self.pull().await? {
                         return Ok(Some(last));
                     }
@@ -232,7 +232,7 @@ impl List {
 /// A body whose beginning was already read.
 struct Rejoined {
     before: std::vec::IntoIter<Bytes>,
-    body: Pulled,
+    body: PulledBody,
 }
 
 impl http_body::Body for Rejoined {
@@ -256,8 +256,8 @@ mod tests {
     /// An answer whose body arrives in these pieces.
     fn answer(media: &'static str, pieces: Vec<Bytes>) -> Answer {
         let body =
-            Rejoined { before: pieces.into_iter(), body: Box::pin(crate::message::body::Whole::new(Bytes::new())) };
-        Answer::new(http::StatusCode::OK, of(media), Body::Pulled(Box::pin(body)))
+            Rejoined { before: pieces.into_iter(), body: Box::pin(crate::message::body::BytesBody::new(Bytes::new())) };
+        Answer::new(http::StatusCode::OK, of(media), AnswerBody::Pulled(Box::pin(body)))
     }
 
     async fn items(media: &'static str, text: &str, size: usize) -> Vec<Bytes> {
@@ -266,11 +266,11 @@ mod tests {
         let mut items = Vec::new();
         loop {
             match list.at_hand().expect("sound") {
-                Next::Item(item) => items.push(item),
-                Next::End => return items,
+                NextItem::Item(item) => items.push(item),
+                NextItem::End => return items,
                 // A second poll returns the same.
-                Next::Wait => match list.at_hand() {
-                    Ok(Next::Wait) => items.extend(list.pull().await.expect("sound")),
+                NextItem::Wait => match list.at_hand() {
+                    Ok(NextItem::Wait) => items.extend(list.pull().await.expect("sound")),
                     _ => panic!("{text}"),
                 },
             }

@@ -18,7 +18,7 @@ use crate::offload::Made;
 /// # Errors
 /// `Kind::Malformed` for data that nests too deep.
 pub fn read(text: &str) -> Result<Raw, Error> {
-    let mut events = Events::new(usize::MAX);
+    let mut events = EventReader::new(usize::MAX);
     events.push(Bytes::copy_from_slice(text.as_bytes()));
     let (mut out, mut made) = (b"[".to_vec(), Made::default());
     while let Some(event) = events.next()? {
@@ -34,7 +34,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
 }
 
 /// Reads events that arrive in pieces. It buffers one event, of at most `bound` bytes.
-pub struct Events {
+pub struct EventReader {
     bound: usize,
     chunk: Bytes,
     at: usize,
@@ -43,14 +43,14 @@ pub struct Events {
     /// Whether the last line ended with a carriage return. A line feed directly after it belongs to the same line end.
     returned: bool,
     begun: bool,
-    event: Event,
+    event: ServerEvent,
 }
 
-impl Events {
+impl EventReader {
     /// A reader at the beginning.
     pub fn new(bound: usize) -> Self {
-        let (chunk, line, event) = (Bytes::new(), Vec::new(), Event::default());
-        Events { bound, chunk, at: 0, line, returned: false, begun: false, event }
+        let (chunk, line, event) = (Bytes::new(), Vec::new(), ServerEvent::default());
+        EventReader { bound, chunk, at: 0, line, returned: false, begun: false, event }
     }
 
     /// Takes the next piece. The caller must have read the previous piece to its end with `next`.
@@ -105,14 +105,14 @@ impl Events {
 }
 
 #[derive(Default)]
-struct Event {
+struct ServerEvent {
     name: String,
     id: Option<String>,
     retry: Option<String>,
     data: Option<String>,
 }
 
-impl Event {
+impl ServerEvent {
     fn take(&mut self, field: &str, value: &str) {
         match field {
             "event" => value.clone_into(&mut self.name),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn events_come_out_of_pieces() {
         for size in 1..TEXT.len() {
-            let (mut events, mut out) = (Events::new(100), Vec::new());
+            let (mut events, mut out) = (EventReader::new(100), Vec::new());
             for piece in TEXT.as_bytes().chunks(size) {
                 events.push(Bytes::copy_from_slice(piece));
                 while let Some(event) = events.next().expect("sound") {
@@ -295,7 +295,7 @@ mod tests {
                 ["{\"event\":\"a\",\"id\":\"7\",\"data\":{\"x\":\n1}}", "{\"event\":\"message\",\"data\":\"plain\"}"]
             );
         }
-        let mut events = Events::new(100);
+        let mut events = EventReader::new(100);
         events.push(Bytes::from("data: ".repeat(100)));
         assert_eq!(events.next().expect_err("too large").kind(), Kind::Oversized);
     }

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use super::declared::{Declared, declared};
 use crate::error::{Error, Kind};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 
 /// jq's messages for a string where it expects an object or a list.
 const SIGNS: [&str; 4] =
@@ -26,7 +26,7 @@ pub struct Text {
 impl Text {
     /// For an answer that will be read as text, because of its content type or because it has none.
     pub fn of(answer: &Answer) -> Option<Self> {
-        let bytes = !matches!(answer.body, Body::Value(_) | Body::Json(_));
+        let bytes = !matches!(answer.body, AnswerBody::Value(_) | AnswerBody::Json(_));
         if !bytes || !matches!(declared(answer), Declared::Other | Declared::Nothing) {
             return None;
         }
@@ -71,7 +71,7 @@ mod tests {
 
     fn answer(media: Option<&'static str>) -> Answer {
         let media = media.map(|media| (CONTENT_TYPE, HeaderValue::from_static(media)));
-        let answer = Answer::new(StatusCode::OK, HeaderMap::from_iter(media), Body::Bytes("<html>".into()));
+        let answer = Answer::new(StatusCode::OK, HeaderMap::from_iter(media), AnswerBody::Bytes("<html>".into()));
         Answer { upstream: Some("shop".into()), ..answer }
     }
 

@@ -26,7 +26,7 @@ use crate::error::{Error, Kind};
 use crate::json::{DEPTH, Raw, write_string};
 use dtd::Dtd;
 use element::Element;
-use parse::{Event, Parser};
+use parse::{Parser, XmlEvent};
 
 use crate::message::xml_lists::Lists;
 use crate::offload::Made;
@@ -48,7 +48,7 @@ pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, E
     let (mut whole, mut depth, mut made) = (Vec::new(), 1, Made::default());
     while let Some(event) = parser.next().map_err(|reason| refuse(reason, parser.at()))? {
         match event {
-            Event::Start(name, attributes) => {
+            XmlEvent::Start(name, attributes) => {
                 if open.len() == DEPTH {
                     return Err(refuse("elements nest deeper than 128 levels", parser.at()));
                 }
@@ -60,13 +60,13 @@ pub fn read(bytes: &[u8], charset: Option<&str>, lists: &Lists) -> Result<Raw, E
                 let lists = lists.within(open.iter().map(|element| element.name).chain([name]));
                 open.push(Element::new(name, &attributes, lists));
             }
-            Event::Text(text) => {
+            XmlEvent::Text(text) => {
                 made.add(text.len());
                 if let Some(element) = open.last_mut() {
                     element.text.push_str(&text);
                 }
             }
-            Event::End => {
+            XmlEvent::End => {
                 let Some(element) = open.pop() else { break };
                 let name = element.name;
                 let value = element.close();

@@ -32,7 +32,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
         return Err(Error::new(Kind::Oversized, "the YAML is larger than 1 MiB"));
     }
     offload::hold(text.bytes().filter(|byte| b"[]{},:?".contains(byte)).count() * TOKEN);
-    let mut reader = Reader::default();
+    let mut reader = DocumentReader::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|fault| refuse(fault.info(), fault.marker().line()))?;
         reader.take(event).map_err(|reason| refuse(&reason, span.start.line()))?;
@@ -54,11 +54,11 @@ fn refuse(reason: &str, line: usize) -> Error {
     Error::new(Kind::Malformed, format!("not valid YAML: {reason} (line {line})"))
 }
 
-type Reason = std::borrow::Cow<'static, str>;
+type YamlFault = std::borrow::Cow<'static, str>;
 
 /// The state while documents are read.
 #[derive(Default)]
-struct Reader {
+struct DocumentReader {
     out: Vec<u8>,
     documents: usize,
     open: Vec<OpenCollection>,
@@ -86,8 +86,8 @@ struct Keys {
     read: bool,
 }
 
-impl Reader {
-    fn take(&mut self, event: Event<'_>) -> Result<(), Reason> {
+impl DocumentReader {
+    fn take(&mut self, event: Event<'_>) -> Result<(), YamlFault> {
         let before = self.out.len();
         match event {
             Event::DocumentStart(_) => self.begin_document(),
@@ -116,7 +116,7 @@ impl Reader {
     }
 
     /// Writes the separator before a value.
-    fn separate(&mut self) -> Result<(), Reason> {
+    fn separate(&mut self) -> Result<(), YamlFault> {
         if self.at_key() {
             return Err("a key that is a list, a map or an alias".into());
         }
@@ -130,7 +130,7 @@ impl Reader {
         Ok(())
     }
 
-    fn begin(&mut self, keys: Option<Keys>, anchor: usize, tag: Option<&Tag>) -> Result<(), Reason> {
+    fn begin(&mut self, keys: Option<Keys>, anchor: usize, tag: Option<&Tag>) -> Result<(), YamlFault> {
         let wanted = if keys.is_some() { "map" } else { "seq" };
         if tag.is_some_and(|tag| !(tag.is_yaml_core_schema() && tag.suffix == wanted)) {
             return Err("a tag that JSON cannot say".into());
@@ -161,7 +161,7 @@ impl Reader {
         }
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, anchor: usize, tag: Option<&Tag>) -> Result<(), Reason> {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, anchor: usize, tag: Option<&Tag>) -> Result<(), YamlFault> {
         if self.at_key() {
             return self.key(text, style, anchor);
         }
@@ -173,7 +173,7 @@ impl Reader {
     }
 
     /// Reads a key. It is always its text, even if it looks like a number or a bool.
-    fn key(&mut self, text: &str, style: ScalarStyle, anchor: usize) -> Result<(), Reason> {
+    fn key(&mut self, text: &str, style: ScalarStyle, anchor: usize) -> Result<(), YamlFault> {
         if text == "<<" && style == ScalarStyle::Plain {
             return Err("a merge key (`<<`), which YAML 1.2 has not".into());
         }
@@ -195,7 +195,7 @@ impl Reader {
         Ok(())
     }
 
-    fn alias(&mut self, anchor: usize) -> Result<(), Reason> {
+    fn alias(&mut self, anchor: usize) -> Result<(), YamlFault> {
         self.separate()?;
         let (range, depth) = self.anchors.get(&anchor).cloned().ok_or("an alias within what it names")?;
         self.aliased += range.len();
@@ -213,7 +213,7 @@ impl Reader {
 }
 
 /// The JSON of a scalar.
-fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Vec<u8>, Reason> {
+fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Vec<u8>, YamlFault> {
     let quoted = || {
         let mut out = Vec::with_capacity(text.len() + 2);
         write_string(text, &mut out);
@@ -234,7 +234,7 @@ fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Vec<u8>,
 }
 
 /// The core-schema value (10.3.2) of a scalar without quotes, unless it is text.
-fn plain(text: &str) -> Result<Option<(&'static str, String)>, Reason> {
+fn plain(text: &str) -> Result<Option<(&'static str, String)>, YamlFault> {
     let found = match text {
         "" | "~" | "null" | "Null" | "NULL" => Some(("null", "null".to_owned())),
         "true" | "True" | "TRUE" => Some(("bool", "true".to_owned())),

@@ -16,11 +16,11 @@ pub mod trailers;
 mod unread;
 pub mod write;
 
-pub use self::chunk::Broken;
-pub use self::framing::{Decoder, Framing};
+pub use self::chunk::MalformedMessage;
+pub use self::framing::{BodyDecoder, Framing};
 pub use self::headers::Headers;
 pub use self::name::NameSet;
-pub use self::unread::Fields;
+pub use self::unread::AnswerFields;
 
 /// Whether a connection may serve another request once this one is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

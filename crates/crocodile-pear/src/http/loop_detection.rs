@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Version};
 use crate::error::{Error, Kind};
 
 /// The entry of this process in `via`.
-struct Own {
+struct ViaEntry {
     name: String,
     old: String,
     usual: String,
@@ -17,11 +17,11 @@ struct Own {
 }
 
 /// The name is this process's own: another process is another gateway, and no loop.
-static OWN: LazyLock<Own> = LazyLock::new(|| {
+static OWN: LazyLock<ViaEntry> = LazyLock::new(|| {
     let number = RandomState::new().build_hasher().finish();
     let name = format!("crocodile-pear-{number:016x}");
     let entry = |version| format!("{version} {name}");
-    Own { old: entry("1.0"), usual: entry("1.1"), two: entry("2"), name }
+    ViaEntry { old: entry("1.0"), usual: entry("1.1"), two: entry("2"), name }
 });
 
 /// The text that is added to `via` where a request came in this version of HTTP.

@@ -1,7 +1,7 @@
 //! Actions by their names: of Siren (`actions`) and of HAL-FORMS (`_templates`).
 
 use super::part::Part;
-use super::relation::Lead;
+use super::relation::RelationTarget;
 use crate::json::Raw;
 
 /// A document's description of an action.
@@ -38,7 +38,7 @@ fn siren(document: Part<'_>, name: &str) -> Option<Action> {
 fn hal_forms(document: Part<'_>, name: &str) -> Option<Action> {
     let form = document.field("_templates")?.field(name)?;
     let own = || match super::hal::address(document, "self") {
-        Some(Lead::Link(link)) => Some(link),
+        Some(RelationTarget::Link(link)) => Some(link),
         _ => None,
     };
     Some(Action {

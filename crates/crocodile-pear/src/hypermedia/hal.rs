@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::part::Part;
-use super::relation::{Lead, Related, Relation, choose};
+use super::relation::{Relation, RelationTarget, RelationTargets, choose};
 
 /// The leads of a relation; `None` if the document has no such relation.
-pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related> {
+pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<RelationTargets> {
     let curies = document.field("_links").and_then(|links| links.field("curies"));
     let named = |holder: &str| find(document.field(holder)?, &relation.name, curies);
     // What is embedded has no name, so it may be another one of the same relation.
@@ -17,7 +17,7 @@ pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related
         None => {
             let found = named("_embedded")?;
             let parts = found.each().filter(|part| !part.is_null());
-            Some((parts.map(|part| Lead::Part(part.raw())).collect(), found.is_list()))
+            Some((parts.map(|part| RelationTarget::Part(part.raw())).collect(), found.is_list()))
         }
     };
     let links = || {
@@ -27,7 +27,7 @@ pub(super) fn related(relation: &Relation, document: Part<'_>) -> Option<Related
         };
         let found = named("_links")?;
         let links = found.each().filter(wanted);
-        let leads = links.filter_map(|link| Some(Lead::Link(link.field("href")?.raw()))).collect();
+        let leads = links.filter_map(|link| Some(RelationTarget::Link(link.field("href")?.raw()))).collect();
         Some((leads, found.is_list()))
     };
     choose(relation.prefer, parts, links)
@@ -40,9 +40,9 @@ pub(super) fn resources(document: Part<'_>) -> impl Iterator<Item = Part<'_>> {
 }
 
 /// The address of a relation, the first of several.
-pub(super) fn address(document: Part<'_>, name: &str) -> Option<Lead> {
+pub(super) fn address(document: Part<'_>, name: &str) -> Option<RelationTarget> {
     let link = document.field("_links")?.field(name)?.each().next()?;
-    Some(Lead::Link(link.field("href")?.raw()))
+    Some(RelationTarget::Link(link.field("href")?.raw()))
 }
 
 /// The value of a relation: by its name as written, or else by the address that its name stands for (CURIEs).

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::included::Source;
+use super::included::CompoundDocument;
 use super::part::Part;
-use super::relation::{Form, Lead, Related, Relation};
+use super::relation::{Relation, RelationFormat, RelationTarget, RelationTargets};
 use super::{hal, json_api, siren};
 use crate::json::Raw;
 
@@ -14,7 +14,7 @@ pub struct Holder {
     /// Where it stands in the bytes of its document.
     pub place: Range<usize>,
     /// Where the relation leads.
-    pub leads: Vec<Lead>,
+    pub leads: Vec<RelationTarget>,
     /// Whether the resource says that this is a list.
     pub many: bool,
 }
@@ -22,17 +22,17 @@ pub struct Holder {
 /// The resources of a document that have this relation, in their order: the document itself; if it has none, the items of a
 /// list, the resources that HAL and Siren embed, those under `data` of JSON:API. `included` is the document that holds what a
 /// part of JSON:API names.
-pub fn holders(relation: &Relation, document: &Raw, included: Option<&Source>) -> Vec<Holder> {
+pub fn holders(relation: &Relation, document: &Raw, included: Option<&CompoundDocument>) -> Vec<Holder> {
     let whole = Part::of(document);
-    let own = Source::of(document.clone());
+    let own = CompoundDocument::of(document.clone());
     let source = included.unwrap_or(&own);
     let related = |part: Part<'_>| match relation.form {
-        Form::Hal => hal::related(relation, part),
-        Form::JsonApi => json_api::of_resource(relation, part, source),
-        Form::Siren => siren::related(relation, part),
+        RelationFormat::Hal => hal::related(relation, part),
+        RelationFormat::JsonApi => json_api::of_resource(relation, part, source),
+        RelationFormat::Siren => siren::related(relation, part),
     };
     let holder = |part: Part<'_>| {
-        let (leads, many): Related = related(part)?;
+        let (leads, many): RelationTargets = related(part)?;
         let start = part.bytes().as_ptr() as usize - whole.bytes().as_ptr() as usize;
         Some(Holder { place: start..start + part.bytes().len(), leads, many })
     };
@@ -40,9 +40,9 @@ pub fn holders(relation: &Relation, document: &Raw, included: Option<&Source>) -
         return vec![own];
     }
     match relation.form {
-        Form::Hal => hal::resources(whole).filter_map(holder).collect(),
-        Form::JsonApi => json_api::resources(whole).filter_map(holder).collect(),
-        Form::Siren => siren::resources(whole).filter_map(holder).collect(),
+        RelationFormat::Hal => hal::resources(whole).filter_map(holder).collect(),
+        RelationFormat::JsonApi => json_api::resources(whole).filter_map(holder).collect(),
+        RelationFormat::Siren => siren::resources(whole).filter_map(holder).collect(),
     }
 }
 

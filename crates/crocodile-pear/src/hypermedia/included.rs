@@ -55,7 +55,7 @@ pub(super) fn key(resource: Part<'_>) -> Option<ResourceKey<'_>> {
 /// A document that is asked for what it includes. Each of the first questions reads the document; after some, all that it includes
 /// is kept by name: a document may have as many resources that name others as it includes.
 #[derive(Debug)]
-pub struct Source {
+pub struct CompoundDocument {
     document: Raw,
     asked: AtomicUsize,
     known: OnceLock<Included>,
@@ -64,10 +64,10 @@ pub struct Source {
 /// The number of questions that read the document. Later ones use the map.
 const FEW: usize = 4;
 
-impl Source {
+impl CompoundDocument {
     /// A source of what this document includes.
     pub fn of(document: Raw) -> Self {
-        Source { document, asked: AtomicUsize::new(0), known: OnceLock::new() }
+        CompoundDocument { document, asked: AtomicUsize::new(0), known: OnceLock::new() }
     }
 
     /// The bytes that the next question may read.

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::included::{Source, key};
+use super::included::{CompoundDocument, key};
 use super::part::Part;
-use super::relation::{Identifier, Lead, Related, Relation, choose};
+use super::relation::{Identifier, Relation, RelationTarget, RelationTargets, choose};
 use crate::json::Raw;
 use crate::offload;
 
 /// The leads of a relation; `None` if the document has no such relation.
-pub(super) fn related(relation: &Relation, document: &Raw) -> Option<Related> {
-    let (source, document) = (Source::of(document.clone()), Part::of(document));
+pub(super) fn related(relation: &Relation, document: &Raw) -> Option<RelationTargets> {
+    let (source, document) = (CompoundDocument::of(document.clone()), Part::of(document));
     // The address of `links` is that of a page, or of the document itself: nothing else stands for it.
     if let Some(link) = linked(document, &relation.name) {
         return Some((vec![link], false));
@@ -21,18 +21,22 @@ pub(super) fn related(relation: &Relation, document: &Raw) -> Option<Related> {
 }
 
 /// The same of a resource; `source` has the others that are included.
-pub(super) fn of_resource(relation: &Relation, resource: Part<'_>, source: &Source) -> Option<Related> {
+pub(super) fn of_resource(
+    relation: &Relation,
+    resource: Part<'_>,
+    source: &CompoundDocument,
+) -> Option<RelationTargets> {
     let Some(relationship) = resource.field("relationships").and_then(|all| all.field(&relation.name)) else {
         return linked(resource, &relation.name).map(|link| (vec![link], false));
     };
-    let parts = || Some(vec![Lead::Part(resolved(relationship, source)?)]);
+    let parts = || Some(vec![RelationTarget::Part(resolved(relationship, source)?)]);
     let links = || Some(vec![address(relationship.field("links")?.field("related")?)?]);
     let leads = choose(relation.prefer, parts, links).unwrap_or_else(|| named(relationship, source));
     Some((leads, false))
 }
 
 /// The address under a name in `links`.
-fn linked(holder: Part<'_>, name: &str) -> Option<Lead> {
+fn linked(holder: Part<'_>, name: &str) -> Option<RelationTarget> {
     holder.field("links").and_then(|links| links.field(name)).and_then(address)
 }
 
@@ -42,13 +46,13 @@ pub(super) fn resources(document: Part<'_>) -> impl Iterator<Item = Part<'_>> {
 }
 
 /// A link is its URL or an object that holds it.
-fn address(link: Part<'_>) -> Option<Lead> {
+fn address(link: Part<'_>) -> Option<RelationTarget> {
     let url = if link.is_object() { link.field("href")? } else { link };
-    Some(Lead::Link(url.raw()))
+    Some(RelationTarget::Link(url.raw()))
 }
 
 /// The document that the address of a relationship would give: its resources, as far as all of them are included.
-fn resolved(relationship: Part<'_>, source: &Source) -> Option<Raw> {
+fn resolved(relationship: Part<'_>, source: &CompoundDocument) -> Option<Raw> {
     let linkage = relationship.fields().filter(|(name, _)| name == "data").last()?.1;
     // That nothing is related is known without a call.
     let found = identifiers(linkage).map(|identifier| source.get(identifier)).collect::<Option<Vec<_>>>()?;
@@ -78,7 +82,7 @@ fn identifiers<'p>(linkage: Part<'p>) -> impl Iterator<Item = Part<'p>> {
 }
 
 /// The resources that a relationship names without an address.
-fn named(relationship: Part<'_>, source: &Source) -> Vec<Lead> {
+fn named(relationship: Part<'_>, source: &CompoundDocument) -> Vec<RelationTarget> {
     let Some(linkage) = relationship.field("data") else { return Vec::new() };
     let text = |part: Part<'_>| match part.text() {
         Some(text) => text.into_owned(),
@@ -91,7 +95,7 @@ fn named(relationship: Part<'_>, source: &Source) -> Vec<Lead> {
             let made = [b"{\"data\":", found.bytes(), b"}"].concat();
             Raw::check(&Bytes::from(made)).ok()
         });
-        Some(Lead::Named(Identifier { kind, id, included, many: linkage.is_list() }))
+        Some(RelationTarget::Named(Identifier { kind, id, included, many: linkage.is_list() }))
     };
     identifiers(linkage).filter_map(lead).collect()
 }

@@ -13,8 +13,8 @@ mod siren;
 mod stream;
 
 pub use self::document::document;
-pub use self::rules::{Format, Plain};
-pub use self::stream::{PlainStream, Written};
+pub use self::rules::{Format, PlainRules};
+pub use self::stream::{PlainStream, WriteProgress};
 
 #[cfg(test)]
 mod tests;

@@ -6,17 +6,17 @@ use crate::json::Raw;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// How the document says it.
-    pub form: Form,
+    pub form: RelationFormat,
     pub name: String,
     /// The name of the link, where several share a relation.
     pub link_name: Option<String>,
     /// The choice where a document has both.
-    pub prefer: Prefer,
+    pub prefer: Preference,
 }
 
 /// A format, as far as relations go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum RelationFormat {
     /// HAL: `_embedded` and `_links`.
     Hal,
     /// JSON:API: `included`, `relationships` and `links`.
@@ -25,20 +25,20 @@ pub enum Form {
     Siren,
 }
 
-impl Form {
+impl RelationFormat {
     /// The members of a document that its relations are read from.
     pub fn members(self) -> &'static [&'static str] {
         match self {
-            Form::Hal => &["_embedded", "_links"],
-            Form::JsonApi => &["data", "included", "links", "relationships"],
-            Form::Siren => &["entities", "links"],
+            RelationFormat::Hal => &["_embedded", "_links"],
+            RelationFormat::JsonApi => &["data", "included", "links", "relationships"],
+            RelationFormat::Siren => &["entities", "links"],
         }
     }
 }
 
 /// The choice where a document has both a part and a link to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Prefer {
+pub enum Preference {
     /// The part.
     #[default]
     Embedded,
@@ -46,7 +46,7 @@ pub enum Prefer {
 }
 
 #[derive(Clone, Debug)]
-pub enum Lead {
+pub enum RelationTarget {
     /// To an address: a text, or what stands in its place.
     Link(Raw),
     /// To a part of the document.
@@ -69,15 +69,15 @@ pub struct Identifier {
 
 /// The leads that are wanted first, or else the others. None of a kind is not the same as an empty list of it.
 pub(super) fn choose<T>(
-    prefer: Prefer,
+    prefer: Preference,
     parts: impl FnOnce() -> Option<T>,
     links: impl FnOnce() -> Option<T>,
 ) -> Option<T> {
     match prefer {
-        Prefer::Embedded => parts().or_else(links),
-        Prefer::Link => links().or_else(parts),
+        Preference::Embedded => parts().or_else(links),
+        Preference::Link => links().or_else(parts),
     }
 }
 
 /// The leads of a relation, and whether the document says that they are a list.
-pub(super) type Related = (Vec<Lead>, bool);
+pub(super) type RelationTargets = (Vec<RelationTarget>, bool);

@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName};
 use http::{HeaderMap, StatusCode};
 
-use super::body::Body;
+use super::body::AnswerBody;
 use super::names::Names;
 use crate::error::Error;
-use crate::http::http1::{Fields, NameSet};
+use crate::http::http1::{AnswerFields, NameSet};
 use crate::json::Data;
 use crate::message::xml_lists::Lists;
 
@@ -17,8 +17,8 @@ pub struct Answer {
     /// The status from the upstream, or 200 for an answer that a step made.
     pub status: StatusCode,
     /// The header fields, without hop-by-hop fields.
-    pub headers: Fields,
-    pub body: Body,
+    pub headers: AnswerFields,
+    pub body: AnswerBody,
     /// Named results that later expressions may use.
     pub names: Names,
     /// The upstream that sent it; errors in its body name this upstream.
@@ -67,14 +67,14 @@ pub fn of_whole(status: StatusCode) -> StatusCode {
 
 impl Answer {
     /// An answer with only these three parts.
-    pub fn new(status: StatusCode, headers: impl Into<Fields>, body: Body) -> Self {
+    pub fn new(status: StatusCode, headers: impl Into<AnswerFields>, body: AnswerBody) -> Self {
         let (names, upstream, lists) = (None, None, Lists::default());
         Answer { status, headers: headers.into(), body, names, upstream, lists, accepted: false, failure: None }
     }
 
     /// An answer that a step made of a value.
     pub fn of_value(value: impl Into<Data>) -> Self {
-        Answer::new(StatusCode::OK, Fields::default(), value.into().into())
+        Answer::new(StatusCode::OK, AnswerFields::default(), value.into().into())
     }
 
     /// Prepares the head for another body: drops all fields that describe the old body, and replaces the statuses for a

@@ -16,14 +16,14 @@ use crate::offload;
 
 /// A body that is pulled: the reader polls for the next chunk, and nothing is read before that. Dropping it cancels the
 /// source behind it.
-pub type Pulled = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Error> + Send>>;
+pub type PulledBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Error> + Send>>;
 
 /// The body of an answer.
-pub enum Body {
+pub enum AnswerBody {
     /// Bytes in memory; empty for an answer without a body.
     Bytes(Bytes),
     /// Bytes that still have to arrive.
-    Pulled(Pulled),
+    Pulled(PulledBody),
     /// A value that a step made. It is sent as JSON.
     Value(Value),
     /// JSON that a step made or checked.
@@ -32,38 +32,38 @@ pub enum Body {
     Tunnel(Tunnel),
 }
 
-impl From<Data> for Body {
+impl From<Data> for AnswerBody {
     fn from(data: Data) -> Self {
         match data {
-            Data::Value(value) => Body::Value(value),
-            Data::Json(raw) => Body::Json(raw),
+            Data::Value(value) => AnswerBody::Value(value),
+            Data::Json(raw) => AnswerBody::Json(raw),
         }
     }
 }
 
-impl Body {
+impl AnswerBody {
     /// A body without bytes.
     pub fn empty() -> Self {
-        Body::Bytes(Bytes::new())
+        AnswerBody::Bytes(Bytes::new())
     }
 
     /// The number of bytes, if it is known before the body is pulled.
     pub fn length(&self) -> Option<u64> {
         match self {
-            Body::Bytes(bytes) => Some(bytes.len() as u64),
-            Body::Json(raw) => Some(raw.bytes().len() as u64),
-            Body::Pulled(body) => body.size_hint().exact(),
-            Body::Value(_) | Body::Tunnel(_) => None,
+            AnswerBody::Bytes(bytes) => Some(bytes.len() as u64),
+            AnswerBody::Json(raw) => Some(raw.bytes().len() as u64),
+            AnswerBody::Pulled(body) => body.size_hint().exact(),
+            AnswerBody::Value(_) | AnswerBody::Tunnel(_) => None,
         }
     }
 
     /// Whether the body is known to have no bytes, or none left.
     pub fn is_empty(&self) -> bool {
         match self {
-            Body::Bytes(bytes) => bytes.is_empty(),
-            Body::Pulled(body) => body.is_end_stream(),
-            Body::Tunnel(_) => true,
-            Body::Value(_) | Body::Json(_) => false,
+            AnswerBody::Bytes(bytes) => bytes.is_empty(),
+            AnswerBody::Pulled(body) => body.is_end_stream(),
+            AnswerBody::Tunnel(_) => true,
+            AnswerBody::Value(_) | AnswerBody::Json(_) => false,
         }
     }
 
@@ -73,22 +73,22 @@ impl Body {
     /// `Oversized` if the body is larger than `bound`, and any error that ends the body early.
     pub async fn collect(self, bound: usize) -> Result<Bytes, Error> {
         match self {
-            Body::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
-            Body::Bytes(bytes) => Ok(bytes),
-            Body::Value(value) => json::to_bytes(&value),
-            Body::Json(raw) => bounded(raw.bytes().clone(), bound),
-            Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
-            Body::Pulled(body) => collect(body, bound).await,
+            AnswerBody::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
+            AnswerBody::Bytes(bytes) => Ok(bytes),
+            AnswerBody::Value(value) => json::to_bytes(&value),
+            AnswerBody::Json(raw) => bounded(raw.bytes().clone(), bound),
+            AnswerBody::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
+            AnswerBody::Pulled(body) => collect(body, bound).await,
         }
     }
 
-    pub fn into_pulled(self) -> Result<Pulled, Error> {
+    pub fn into_pulled(self) -> Result<PulledBody, Error> {
         match self {
-            Body::Pulled(body) => Ok(body),
-            Body::Bytes(bytes) => Ok(Box::pin(Whole(Some(bytes)))),
-            Body::Json(raw) => Ok(Box::pin(Whole::new(raw.bytes().clone()))),
-            Body::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
-            Body::Value(value) => Ok(Box::pin(Whole(Some(json::to_bytes(&value)?)))),
+            AnswerBody::Pulled(body) => Ok(body),
+            AnswerBody::Bytes(bytes) => Ok(Box::pin(BytesBody(Some(bytes)))),
+            AnswerBody::Json(raw) => Ok(Box::pin(BytesBody::new(raw.bytes().clone()))),
+            AnswerBody::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
+            AnswerBody::Value(value) => Ok(Box::pin(BytesBody(Some(json::to_bytes(&value)?)))),
         }
     }
 }
@@ -116,7 +116,7 @@ fn count(counted: usize, bytes: usize) -> usize {
 const BYTES: u64 = 40;
 
 /// The whole of a pulled body. The usual body is one chunk, which is passed on without a copy.
-async fn collect(mut body: Pulled, bound: usize) -> Result<Bytes, Error> {
+async fn collect(mut body: PulledBody, bound: usize) -> Result<Bytes, Error> {
     if body.size_hint().lower() > bound as u64 {
         return Err(oversized(bound));
     }
@@ -173,12 +173,12 @@ fn oversized(bound: usize) -> Error {
 }
 
 /// The next data of a body, without its trailers.
-pub async fn data(body: &mut Pulled) -> Option<Result<Bytes, Error>> {
+pub async fn data(body: &mut PulledBody) -> Option<Result<Bytes, Error>> {
     poll_fn(|cx| poll_data(body, cx)).await
 }
 
 /// Polls for the next data of a body.
-pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+pub fn poll_data(body: &mut PulledBody, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
     loop {
         if body.is_end_stream() {
             return Poll::Ready(None);
@@ -196,15 +196,15 @@ pub fn poll_data(body: &mut Pulled, cx: &mut Context<'_>) -> Poll<Option<Result<
 }
 
 /// Bytes in memory as a body to pull.
-pub struct Whole(Option<Bytes>);
+pub struct BytesBody(Option<Bytes>);
 
-impl Whole {
+impl BytesBody {
     pub fn new(bytes: Bytes) -> Self {
-        Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+        BytesBody(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 }
 
-impl http_body::Body for Whole {
+impl http_body::Body for BytesBody {
     type Data = Bytes;
     type Error = Error;
 

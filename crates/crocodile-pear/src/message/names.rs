@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::json::Data;
 
 /// Facts about an item besides its body. Most items have none.
-pub type Names = Option<Arc<Named>>;
+pub type Names = Option<Arc<NamedResults>>;
 
 /// Named results, and the documents that an item was made from. Both are short, so they are lists.
 #[derive(Clone, Default)]
-pub struct Named {
+pub struct NamedResults {
     /// `$name` in expressions.
     pub values: Vec<(Arc<str>, Data)>,
     /// The URL that the item came from (key ``), the URL that the value under one of its keys came from (`key`), and
@@ -26,7 +26,7 @@ pub enum Base {
     Several,
 }
 
-impl Named {
+impl NamedResults {
     /// The base of this part, if it has its own.
     pub fn base(&self, part: &str) -> Option<&Base> {
         self.bases.iter().find(|(known, _)| **known == *part).map(|(_, base)| base)

@@ -65,11 +65,11 @@ impl CsvSpec {
 
 /// How answers are read where their format leaves it open: the elements that are lists, and others. Most answers have none.
 #[derive(Clone, Debug, Default)]
-pub struct Lists(Option<Arc<Rules>>);
+pub struct Lists(Option<Arc<ListRules>>);
 
 #[derive(Clone, Debug, Default)]
-struct Rules {
-    lists: Vec<List>,
+struct ListRules {
+    lists: Vec<ListElement>,
     bare: bool,
     lenient: bool,
     delimiter: Option<u8>,
@@ -77,7 +77,7 @@ struct Rules {
 
 /// An element that is a list, and the elements around it, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct List {
+struct ListElement {
     within: Vec<String>,
     name: String,
 }
@@ -86,15 +86,15 @@ impl XmlSpec {
     /// Compiles the spec; records every problem.
     pub fn compile(&self, problems: &mut Problems) -> Option<Lists> {
         // Collect first: an early return at the first failure would hide the other problems.
-        let lists: Vec<Option<List>> = self.lists.iter().map(|written| list(written, problems)).collect();
-        let lists = lists.into_iter().collect::<Option<Vec<List>>>()?;
+        let lists: Vec<Option<ListElement>> = self.lists.iter().map(|written| list(written, problems)).collect();
+        let lists = lists.into_iter().collect::<Option<Vec<ListElement>>>()?;
         let (bare, lenient) = (self.prefixes == PrefixesSpec::Off, self.lenient == LenientSpec::On);
         let plain = lists.is_empty() && !bare && !lenient;
-        Some(Lists((!plain).then(|| Arc::new(Rules { lists, bare, lenient, delimiter: None }))))
+        Some(Lists((!plain).then(|| Arc::new(ListRules { lists, bare, lenient, delimiter: None }))))
     }
 }
 
-fn list(written: &Located<String>, problems: &mut Problems) -> Option<List> {
+fn list(written: &Located<String>, problems: &mut Problems) -> Option<ListElement> {
     let mut names: Vec<String> = written.value.trim_start_matches('/').split('/').map(str::to_owned).collect();
     let name = names.pop().unwrap_or_default();
     if name.starts_with('.') || name.contains(['[', ' ']) {
@@ -118,7 +118,7 @@ fn list(written: &Located<String>, problems: &mut Problems) -> Option<List> {
     if name.is_empty() || names.iter().any(String::is_empty) {
         return problems.error(written.span, "an element without a name", "write names with a `/` between them");
     }
-    Some(List { within: names, name })
+    Some(ListElement { within: names, name })
 }
 
 impl Lists {
@@ -128,7 +128,7 @@ impl Lists {
             return self;
         }
         let rules = self.0.as_deref().cloned().unwrap_or_default();
-        Lists(Some(Arc::new(Rules { delimiter: Some(delimiter), ..rules })))
+        Lists(Some(Arc::new(ListRules { delimiter: Some(delimiter), ..rules })))
     }
 
     /// The byte between the fields of CSV.
@@ -149,7 +149,7 @@ impl Lists {
     /// The names of the child elements of the innermost open element that are lists.
     pub fn within<'a>(&'a self, open: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Vec<&'a str> {
         let Some(lists) = self.0.as_ref().map(|rules| &rules.lists) else { return Vec::new() };
-        let around = |list: &&List| {
+        let around = |list: &&ListElement| {
             let mut open = open.clone().rev();
             list.within.iter().rev().all(|name| open.next() == Some(name))
         };

@@ -17,11 +17,11 @@ use crate::cache::{AnswerParts, Dependence};
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
 use crate::error::Error;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::jq::Read;
 use crate::json::Raw;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::pipeline::flow::{Flow, Order, Outcome};
 use crate::pipeline::step::public_links::EndpointFacts;
 use crate::pipeline::step::{
@@ -328,7 +328,7 @@ impl Plan {
 
     /// Gives a failure the fields that say how it may be kept, as an answer of its parts would have them.
     fn describe_failure(&self, error: &mut Error, parts: &AnswerParts) {
-        let mut refusal = Answer::new(error.status(), Fields::default(), Body::empty());
+        let mut refusal = Answer::new(error.status(), AnswerFields::default(), AnswerBody::empty());
         parts.describe(&mut refusal, &self.dependence);
         for name in [CACHE_CONTROL, VARY] {
             if let Some(value) = refusal.headers.remove(&name) {

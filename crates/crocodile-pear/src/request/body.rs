@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::format::{self, Readable};
 use crate::jq::{self, Data};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::runtime::deadline_timer::by;
 
 impl Scope {
@@ -32,7 +32,7 @@ impl Scope {
                 let _ = self.values.unread.set((readable, bytes.clone()));
             }
         }
-        self.put_body(Body::Bytes(bytes));
+        self.put_body(AnswerBody::Bytes(bytes));
         Ok(())
     }
 
@@ -69,15 +69,15 @@ impl Scope {
         }
         let Some(body) = self.take_body() else { return Ok(()) };
         let bytes = self.collect(body, bound).await?;
-        self.put_body(Body::Bytes(bytes.clone()));
+        self.put_body(AnswerBody::Bytes(bytes.clone()));
         // A second value would be an error in the plan; the first one stays.
         let _ = self.values.copy.set(bytes);
         Ok(())
     }
 
     /// A copy of the client's body, if it was read for that.
-    pub fn copy_body(&self) -> Option<Body> {
-        self.values.copy.get().cloned().map(Body::Bytes)
+    pub fn copy_body(&self) -> Option<AnswerBody> {
+        self.values.copy.get().cloned().map(AnswerBody::Bytes)
     }
 
     /// Refuses a body that is not empty, where no call would take it.
@@ -101,7 +101,7 @@ impl Scope {
         })
     }
 
-    async fn collect(&self, body: Body, bound: usize) -> Result<Bytes, Error> {
+    async fn collect(&self, body: AnswerBody, bound: usize) -> Result<Bytes, Error> {
         let whole = async {
             match self.deadline() {
                 None => body.collect(bound).await,
@@ -128,16 +128,16 @@ async fn parse(headers: &HeaderMap, bytes: Bytes, bound: usize) -> Result<(Data,
     let mut headers = headers.clone();
     // Of an answer anything may be made, of a request not.
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-    let body = Body::Bytes(bytes);
+    let body = AnswerBody::Bytes(bytes);
     let read = async {
         let mut answer = format::plain(Answer::new(http::StatusCode::OK, headers, body))?;
-        let bytes = std::mem::replace(&mut answer.body, Body::empty()).collect(bound).await?;
+        let bytes = std::mem::replace(&mut answer.body, AnswerBody::empty()).collect(bound).await?;
         let readable = format::readable(&answer.headers, &bytes);
         if readable == Readable::Bytes {
             // Its type may name a character set, and be wrong.
             return Ok((jq::string(&format::charset::data_url(&answer.headers, &bytes)).into(), readable));
         }
-        format::data(Answer { body: Body::Bytes(bytes), ..answer }, bound).await.map(|data| (data, readable))
+        format::data(Answer { body: AnswerBody::Bytes(bytes), ..answer }, bound).await.map(|data| (data, readable))
     };
     read.await.map_err(|error: Error| match error.kind() {
         Kind::Oversized => Error::new(Kind::BodyTooLarge, error.detail().to_owned()),
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_read_once_and_stays_for_a_call() {
-        let scope = Scope::new(Method::POST, None, HeaderMap::new(), Body::Bytes("[1]".into()));
+        let scope = Scope::new(Method::POST, None, HeaderMap::new(), AnswerBody::Bytes("[1]".into()));
         scope.read_body(3).await.expect("read");
         assert_eq!(scope.variable("body", &None), jq::list(vec![number("1")]));
         let bytes = scope.take_body().expect("it is there").collect(3).await.expect("bytes");
@@ -182,7 +182,7 @@ mod tests {
             ("application/octet-stream", b"\xff", true, true),
         ] {
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media))]);
-            let scope = Scope::new(Method::POST, None, headers, Body::Bytes(bytes.into()));
+            let scope = Scope::new(Method::POST, None, headers, AnswerBody::Bytes(bytes.into()));
             scope.read_body(99).await.expect("read");
             assert_eq!(scope.unread_body().is_some_and(|kept| kept == bytes), unread, "{media}");
             let error = scope.need_value().err().map(|error| error.status().as_u16());
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_past_its_bound_is_the_clients_fault() {
-        let scope = Scope::new(Method::POST, None, HeaderMap::new(), Body::Bytes("[1]".into()));
+        let scope = Scope::new(Method::POST, None, HeaderMap::new(), AnswerBody::Bytes("[1]".into()));
         assert_eq!(scope.read_body(2).await.expect_err("too large").kind(), Kind::BodyTooLarge);
     }
 }

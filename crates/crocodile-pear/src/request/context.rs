@@ -15,7 +15,7 @@ use crate::config::spec::Timeout;
 use crate::format::{Readable, form};
 use crate::http::http1::Headers;
 use crate::jq::{self, Data, Value};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::message::names::Names;
 use crate::message::side_channel::{BodyPace, Passage};
 use crate::telemetry::request_record::Record;
@@ -56,7 +56,7 @@ pub struct Scope {
     headers: Headers,
     facts: Facts,
     extensions: Extensions,
-    pub(super) body: Mutex<Option<Body>>,
+    pub(super) body: Mutex<Option<AnswerBody>>,
     passage: Passage,
     pace: Option<Arc<dyn BodyPace>>,
     timeline: Timeline,
@@ -83,7 +83,7 @@ pub(super) struct Values {
 
 impl Scope {
     /// A scope for a request. Without a path there is no target.
-    pub fn new(method: Method, target: Option<PathAndQuery>, headers: impl Into<Headers>, body: Body) -> Self {
+    pub fn new(method: Method, target: Option<PathAndQuery>, headers: impl Into<Headers>, body: AnswerBody) -> Self {
         Scope {
             method,
             as_get: false,
@@ -111,7 +111,7 @@ impl Scope {
     pub fn fork(&self, headers: HeaderMap) -> Self {
         // The id is made once for each request, at first use.
         let _ = self.facts.id();
-        let forked = Scope::new(self.method.clone(), self.target.clone(), headers, Body::empty());
+        let forked = Scope::new(self.method.clone(), self.target.clone(), headers, AnswerBody::empty());
         Scope {
             as_get: self.as_get,
             params: self.params.clone(),
@@ -300,7 +300,7 @@ impl Scope {
     }
 
     /// Takes the client's body. There is only one.
-    pub fn take_body(&self) -> Option<Body> {
+    pub fn take_body(&self) -> Option<AnswerBody> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -311,12 +311,12 @@ impl Scope {
     }
 
     /// The client's body, if it was not taken.
-    pub fn body_mut(&mut self) -> Option<&mut Body> {
+    pub fn body_mut(&mut self) -> Option<&mut AnswerBody> {
         self.body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
     }
 
     /// Puts the client's body back after it was read.
-    pub fn put_body(&self, body: Body) {
+    pub fn put_body(&self, body: AnswerBody) {
         *self.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
     }
 
@@ -342,7 +342,7 @@ impl Scope {
         self.values.headers = OnceLock::new();
         self.values.body = OnceLock::new();
         self.values.unread = OnceLock::new();
-        self.put_body(Body::Bytes(json));
+        self.put_body(AnswerBody::Bytes(json));
     }
 
     /// Sets `$body`, read before the first step because an expression of the plan uses it.

@@ -11,7 +11,7 @@ use http::StatusCode;
 use pin_project_lite::pin_project;
 
 use crate::error::Error;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::jq::Data;
 use crate::message::names::Base;
 
@@ -27,24 +27,24 @@ const ENTRY: usize = 256;
 pub struct Memo(Mutex<Documents>);
 
 #[derive(Debug)]
-pub struct Document {
+pub struct FetchedDocument {
     /// The status it came with.
     pub status: StatusCode,
     pub data: Data,
     /// The header fields it came with.
-    pub headers: Fields,
+    pub headers: AnswerFields,
     /// Where it came from.
     pub base: Base,
     /// Its bytes, about.
     pub size: usize,
 }
 
-pub type Fetched = Result<Arc<Document>, Error>;
+pub type Fetched = Result<Arc<FetchedDocument>, Error>;
 
-type Fetch = BoxFuture<'static, Fetched>;
+type FetchFuture = BoxFuture<'static, Fetched>;
 
 /// A document that is kept, or on its way.
-pub type Fetching = Either<Ready<Fetched>, Shared<Fetch>>;
+pub type Fetching = Either<Ready<Fetched>, Shared<FetchFuture>>;
 
 /// Which document, for whom: the upstream, the target and every header field that is sent.
 type MemoKey = Arc<[u8]>;
@@ -59,7 +59,7 @@ struct Documents {
 
 enum MemoEntry {
     /// Held by those who wait for it: who all leave, cancel it.
-    Runs(WeakShared<Fetch>),
+    Runs(WeakShared<FetchFuture>),
     Kept {
         fetched: Fetched,
         weight: usize,
@@ -149,15 +149,15 @@ mod tests {
 
     use super::super::fetch_memo::*;
 
-    fn document(size: usize) -> Arc<Document> {
+    fn document(size: usize) -> Arc<FetchedDocument> {
         let base = Base::Several;
         let data = crate::jq::null().into();
-        Arc::new(Document { status: StatusCode::OK, data, headers: Fields::default(), base, size })
+        Arc::new(FetchedDocument { status: StatusCode::OK, data, headers: AnswerFields::default(), base, size })
     }
 
     async fn ask(memo: &Arc<Memo>, key: &str, size: usize, calls: &Arc<AtomicUsize>) -> Fetched {
         let calls = calls.clone();
-        let start = move || -> Fetch {
+        let start = move || -> FetchFuture {
             Box::pin(async move {
                 calls.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;

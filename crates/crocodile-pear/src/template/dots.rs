@@ -13,7 +13,7 @@ pub fn check(path: &str) -> Result<(), &'static str> {
     if memchr::memchr2(b'.', b'%', path.as_bytes()).is_none() {
         return Ok(());
     }
-    let (mut decoded, mut segment) = (Decoded(path.as_bytes()), Segment::default());
+    let (mut decoded, mut segment) = (DecodedPath(path.as_bytes()), Segment::default());
     while let Some(sign) = decoded.sign()? {
         match sign {
             Sign::Nul => return Err("the path has a NUL"),
@@ -64,9 +64,9 @@ enum Sign {
 
 /// The bytes of a path as the most eager server sees them: `%252e` is `.` to those that decode twice.
 #[derive(Clone)]
-struct Decoded<'a>(&'a [u8]);
+struct DecodedPath<'a>(&'a [u8]);
 
-impl Decoded<'_> {
+impl DecodedPath<'_> {
     fn pair(&mut self) -> Option<u8> {
         let [high, low, rest @ ..] = self.0 else { return None };
         let byte = hex::byte(*high, *low)?;

@@ -51,7 +51,7 @@ pub fn variables(template: &str) -> Option<Vec<String>> {
 /// another path.
 pub fn expand(template: &str, variables: &Value) -> Result<String, Error> {
     let wrong = || Error::new(Kind::Unusable, "a link in the answer is not a URI template");
-    let mut made = Made::default();
+    let mut made = ExpandedUrl::default();
     let mut rest = template;
     while let Some(at) = memchr::memchr2(b'{', b'}', rest.as_bytes()) {
         made.text.extend(utf8_percent_encode(&rest[..at], LITERAL));
@@ -83,12 +83,12 @@ pub fn expand(template: &str, variables: &Value) -> Result<String, Error> {
 
 /// A URL, and where values stand in it.
 #[derive(Default)]
-struct Made {
+struct ExpandedUrl {
     text: String,
     values: Vec<Range<usize>>,
 }
 
-impl Made {
+impl ExpandedUrl {
     /// Refuses values that would climb out of the place where they stand: `..` as a segment, in any form.
     fn check(&self) -> Result<(), Error> {
         let path = &self.text[..self.text.find(['?', '#']).unwrap_or(self.text.len())];

@@ -29,7 +29,7 @@ use crate::config::spec::Located;
 use crate::error::{Error, Kind};
 use crate::jq::{self, Filter};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::request::context::Scope;
 use crate::telemetry::request_record::{CacheResult, CallKind, CallNote, CallPlace};
 use crate::telemetry::trace::span_id;
@@ -182,7 +182,7 @@ async fn with_body(
         })?,
     };
     keeping.identity.add(Distinction::Body, [methods::digest(&call.method, &call.headers, &body)]);
-    call.body = (!body.is_empty()).then(|| Body::Bytes(body.clone()));
+    call.body = (!body.is_empty()).then(|| AnswerBody::Bytes(body.clone()));
     serve(cached, caller, call, keeping, Some(body)).finish().await
 }
 
@@ -289,7 +289,7 @@ fn note_answer(shared: &SharedState, note: CallNote, method: &Method, target: St
     let Some(result) = cache_status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
     let place = CallPlace { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
     let span = note.record.trace().map_or(0, |_| span_id());
-    let bytes = if let Body::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
+    let bytes = if let AnswerBody::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
     note.begin(place, method, target, began, span).revise(|call, record| {
         let now = Some(record.at(Instant::now()));
         (call.head, call.ended, call.status, call.bytes) = (now, now, Some(answer.status), bytes);
@@ -325,7 +325,7 @@ impl Fetcher {
             presents: call.presents,
             // A body that is a part of the key is in memory.
             body: match &call.body {
-                Some(Body::Bytes(body)) => Some(Body::Bytes(body.clone())),
+                Some(AnswerBody::Bytes(body)) => Some(AnswerBody::Bytes(body.clone())),
                 _ => None,
             },
             ..UpstreamCall::get(call.target.clone())

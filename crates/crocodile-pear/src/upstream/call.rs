@@ -19,7 +19,7 @@ use http::{Extensions, HeaderValue, Method, Version};
 use tokio::time::Instant;
 
 use crate::error::CallId;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::message::side_channel::Passage;
 use crate::telemetry::request_record::CallNote;
 use forward::Trailing;
@@ -33,7 +33,7 @@ pub struct UpstreamCall {
     /// End-to-end header fields to send; hop-by-hop and framing fields are left out.
     pub headers: http::HeaderMap,
     /// The body, if one is sent.
-    pub body: Option<Body>,
+    pub body: Option<AnswerBody>,
     /// Which trailers follow the body.
     pub trailing: Trailing,
     /// Instead of the upstream's own.
@@ -120,21 +120,21 @@ impl UpstreamCall {
     pub(super) fn repeat(&self) -> Option<Self> {
         let body = match &self.body {
             None => None,
-            Some(Body::Bytes(bytes)) => Some(Body::Bytes(bytes.clone())),
-            Some(Body::Value(value)) => Some(Body::Value(value.clone())),
-            Some(Body::Json(raw)) => Some(Body::Json(raw.clone())),
-            Some(Body::Pulled(_) | Body::Tunnel(_)) => return None,
+            Some(AnswerBody::Bytes(bytes)) => Some(AnswerBody::Bytes(bytes.clone())),
+            Some(AnswerBody::Value(value)) => Some(AnswerBody::Value(value.clone())),
+            Some(AnswerBody::Json(raw)) => Some(AnswerBody::Json(raw.clone())),
+            Some(AnswerBody::Pulled(_) | AnswerBody::Tunnel(_)) => return None,
         };
         Some(self.with(body))
     }
 
     /// A copy of the head alone, if the body is a stream.
     pub(super) fn repeat_head(&self) -> Option<Self> {
-        matches!(&self.body, Some(Body::Pulled(_))).then(|| self.with(None))
+        matches!(&self.body, Some(AnswerBody::Pulled(_))).then(|| self.with(None))
     }
 
     /// A copy with another body.
-    fn with(&self, body: Option<Body>) -> Self {
+    fn with(&self, body: Option<AnswerBody>) -> Self {
         UpstreamCall {
             method: self.method.clone(),
             target: self.target.clone(),

@@ -32,11 +32,11 @@ use super::servers::admission::{Admission, TrickleAdmission, admit};
 use super::servers::server::Server;
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
-use crate::http::http1::answer::{self, AnswerHead, Asked};
-use crate::http::http1::{Broken, Decoder, Fields, Framing, Reuse, head_end};
+use crate::http::http1::answer::{self, AnswerHead, MethodKind};
+use crate::http::http1::{AnswerFields, BodyDecoder, Framing, MalformedMessage, Reuse, head_end};
 use crate::http::media_type;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::message::side_channel::{Passage, Tunnel};
 use crate::net::tls;
 use h2_stream::{H2Stream, StreamFault};
@@ -90,7 +90,7 @@ enum ReadState {
 }
 
 struct ArrivingBody {
-    decoder: Decoder,
+    decoder: BodyDecoder,
     /// Read from the socket, not yet pulled.
     ready: Bytes,
 }
@@ -303,13 +303,13 @@ impl Exchange {
         let body = match &mut self.reading {
             // All of it came with the head: the connection has gone back already.
             ReadState::Body(ArrivingBody { decoder, ready }) if decoder.done() && decoder.trailers.is_none() => {
-                Body::Bytes(std::mem::take(ready))
+                AnswerBody::Bytes(std::mem::take(ready))
             }
             ReadState::Switched(early) => {
                 let early = std::mem::take(early);
-                self.into_tunnel(early).map_or_else(Body::empty, Body::Tunnel)
+                self.into_tunnel(early).map_or_else(AnswerBody::empty, AnswerBody::Tunnel)
             }
-            _ => Body::Pulled(Pin::from(self)),
+            _ => AnswerBody::Pulled(Pin::from(self)),
         };
         Answer { upstream, lists, ..Answer::new(status, headers, body) }
     }
@@ -432,7 +432,7 @@ impl Exchange {
             if bytes.is_empty() {
                 return decoder.end().map(|()| Reuse::Close).map_err(|_| cut());
             }
-            let found = decoder.decode(bytes).map_err(Broken::of_answer)?;
+            let found = decoder.decode(bytes).map_err(MalformedMessage::of_answer)?;
             *ready = Bytes::copy_from_slice(&bytes[found.data]);
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
         }));
@@ -645,7 +645,7 @@ enum Starved {
 
 impl ReadState {
     fn end() -> Self {
-        ReadState::Body(ArrivingBody { decoder: Decoder::new(Framing::Empty), ready: Bytes::new() })
+        ReadState::Body(ArrivingBody { decoder: BodyDecoder::new(Framing::Empty), ready: Bytes::new() })
     }
 
     fn start() -> Self {
@@ -662,20 +662,20 @@ enum Came {
     /// The final head, and the part of the body that arrived with it.
     Answer(AnswerHead, OpenedExchange),
     /// The fields of a 101, and what came of the other protocol.
-    Switched(Fields, Bytes),
+    Switched(AnswerFields, Bytes),
 }
 
 /// A body as it was found behind its head.
 struct OpenedExchange {
-    decoder: Decoder,
+    decoder: BodyDecoder,
     ready: Bytes,
     surplus: bool,
 }
 
 impl OpenedExchange {
     fn new(framing: Framing, bytes: &mut [u8]) -> Result<Self, Error> {
-        let mut decoder = Decoder::new(framing);
-        let found = decoder.decode(bytes).map_err(Broken::of_answer)?;
+        let mut decoder = BodyDecoder::new(framing);
+        let found = decoder.decode(bytes).map_err(MalformedMessage::of_answer)?;
         let ready = Bytes::copy_from_slice(&bytes[found.data]);
         Ok(OpenedExchange { decoder, ready, surplus: found.used < bytes.len() })
     }
@@ -683,7 +683,7 @@ impl OpenedExchange {
 
 /// The conditions that the head must match.
 struct HeadConditions<'a> {
-    asked: Asked,
+    asked: MethodKind,
     passage: &'a Passage,
     /// Whether the request has left to its end.
     sent: bool,
@@ -695,7 +695,7 @@ struct HeadConditions<'a> {
 
 impl HeadConditions<'_> {
     /// The fields of a 101, which is only right for a request that asked for it and is whole (RFC 9110, 7.8).
-    fn switch(&self, head: AnswerHead) -> Result<Fields, Error> {
+    fn switch(&self, head: AnswerHead) -> Result<AnswerFields, Error> {
         let asked =
             self.passage.upgrade.as_deref().ok_or_else(|| malformed("the upstream switched protocols unasked"))?;
         let named = head.upgrade.filter(|named| named.as_bytes().eq_ignore_ascii_case(asked.protocol.as_bytes()));
@@ -727,7 +727,8 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &HeadCond
         let rest = &mut bytes[start..];
         // A head that arrives in pieces is parsed when its end may be there, not with each piece.
         let may_end = *seen == 0 || head_end(rest, *seen).is_some();
-        let parsed = if may_end { answer::parse(rest, wanted.asked).map_err(Broken::of_answer)? } else { None };
+        let parsed =
+            if may_end { answer::parse(rest, wanted.asked).map_err(MalformedMessage::of_answer)? } else { None };
         if parsed.as_ref().map_or(rest.len(), |(_, end)| *end) > wanted.most {
             return Err(malformed("the head of the answer is too large"));
         }

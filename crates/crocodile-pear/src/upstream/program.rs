@@ -12,19 +12,19 @@ use http_body::{Frame, SizeHint};
 
 use super::call::UpstreamCall;
 use crate::error::Error;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::http::http1::fields::rebuilt;
 use crate::http::loop_detection;
 use crate::message::answer::Answer;
-use crate::message::body::Pulled;
+use crate::message::body::PulledBody;
 
 /// A request that is on its way to an answer.
-pub type ResponseFuture = BoxFuture<'static, Result<Response<Pulled>, Error>>;
+pub type ResponseFuture = BoxFuture<'static, Result<Response<PulledBody>, Error>>;
 
 /// Sends requests instead of sockets.
 pub trait Transport: Send + Sync {
     /// Sends one. Nothing happens before the future is polled.
-    fn send(&self, request: Request<Pulled>) -> ResponseFuture;
+    fn send(&self, request: Request<PulledBody>) -> ResponseFuture;
 }
 
 /// Stands around each call of an upstream, outside of its cache and its retries.
@@ -93,7 +93,7 @@ impl fmt::Debug for Program {
 /// A call that a transport makes.
 pub(crate) enum TransportCall {
     Waiting(ResponseFuture),
-    Body(Pulled, State),
+    Body(PulledBody, State),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(crate) enum State {
 }
 
 impl TransportCall {
-    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(StatusCode, Fields), Error>> {
+    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(StatusCode, AnswerFields), Error>> {
         let TransportCall::Waiting(sent) = self else { return Poll::Pending };
         let (mut head, body) = ready!(sent.as_mut().poll(cx))?.into_parts();
         let own: Vec<_> = head.headers.keys().filter(|name| rebuilt(name)).cloned().collect();

@@ -16,7 +16,7 @@ use super::servers::settings::UpstreamSettings;
 use crate::config::problem::Problems;
 use crate::config::spec::{Located, Timeout};
 use crate::error::Error;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::net::tls::{TlsSettings, TlsSpec};
 use crate::net::url::url;
 use crate::resilience::breaker::BreakerSpec;
@@ -117,7 +117,7 @@ impl Remote {
         call.method = Method::POST;
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         call.headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
-        call.body = Some(Body::Bytes(form.into()));
+        call.body = Some(AnswerBody::Bytes(form.into()));
         self.call(call).await
     }
 
@@ -130,7 +130,7 @@ impl Remote {
         call.method = Method::POST;
         call.headers = headers.clone();
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-        call.body = Some(Body::Bytes(body));
+        call.body = Some(AnswerBody::Bytes(body));
         let answer = chain(prepare(&self.servers, Box::new(call))?).await?;
         // Read, so that the connection is kept.
         answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;

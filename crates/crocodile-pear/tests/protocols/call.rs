@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::upstream::{Location, ReadyUpstream, Trailing, UpstreamCall, UpstreamSettings};
 use http::Method;
 use http_body_util::BodyExt;
@@ -14,7 +14,7 @@ pub fn get(target: &str) -> UpstreamCall {
     with(Method::GET, target, None)
 }
 
-pub fn with(method: Method, target: &str, body: Option<Body>) -> UpstreamCall {
+pub fn with(method: Method, target: &str, body: Option<AnswerBody>) -> UpstreamCall {
     UpstreamCall { method, body, trailing: Trailing::own(), ..UpstreamCall::get(target.into()) }
 }
 
@@ -33,9 +33,9 @@ pub fn at(url: &str) -> Location {
 /// The whole body of an answer.
 pub async fn body(answer: Answer) -> Result<Bytes, Error> {
     match answer.body {
-        Body::Bytes(bytes) => Ok(bytes),
-        Body::Pulled(body) => body.collect().await.map(http_body_util::Collected::to_bytes),
-        Body::Value(_) | Body::Json(_) | Body::Tunnel(_) => panic!("an upstream gives bytes"),
+        AnswerBody::Bytes(bytes) => Ok(bytes),
+        AnswerBody::Pulled(body) => body.collect().await.map(http_body_util::Collected::to_bytes),
+        AnswerBody::Value(_) | AnswerBody::Json(_) | AnswerBody::Tunnel(_) => panic!("an upstream gives bytes"),
     }
 }
 

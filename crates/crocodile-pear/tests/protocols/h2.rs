@@ -10,7 +10,7 @@ use ::h2::server::Builder;
 use bytes::Bytes;
 use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::Kind;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::net::tls::TlsSettings;
 use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamSettings};
@@ -88,14 +88,14 @@ async fn echo((request, mut respond): Asked) -> Option<()> {
     }
 }
 
-fn post(body: Body) -> crocodile_pear::unstable::upstream::UpstreamCall {
+fn post(body: AnswerBody) -> crocodile_pear::unstable::upstream::UpstreamCall {
     with(Method::POST, "/x", Some(body))
 }
 
 /// A body in pieces, of unknown length.
-fn streamed(pieces: Vec<Bytes>, trailers: Option<HeaderMap>) -> Body {
+fn streamed(pieces: Vec<Bytes>, trailers: Option<HeaderMap>) -> AnswerBody {
     let frames = pieces.into_iter().map(http_body::Frame::data).chain(trailers.map(http_body::Frame::trailers));
-    Body::Pulled(Box::pin(StreamBody::new(futures_util::stream::iter(frames.map(Ok)))))
+    AnswerBody::Pulled(Box::pin(StreamBody::new(futures_util::stream::iter(frames.map(Ok)))))
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn bodies_are_exact_both_ways() {
             let pattern = (0..number * 37 % 50_021).map(|place| (place * 31 + number) as u8);
             let sent: Bytes = pattern.collect();
             let body = match number % 2 {
-                0 => Body::Bytes(sent.clone()),
+                0 => AnswerBody::Bytes(sent.clone()),
                 _ => streamed(sent.chunks(7_001).map(Bytes::copy_from_slice).collect(), None),
             };
             assert_eq!(fetch(&upstream, post(body)).await.unwrap(), sent, "call {number}");
@@ -175,7 +175,7 @@ async fn trailers_go_both_ways() {
     let trailers = HeaderMap::from_iter([(http::HeaderName::from_static("x-sum"), HeaderValue::from_static("9"))]);
     let body = streamed(vec!["abc".into()], Some(trailers.clone()));
     let answer = server.upstream(|_| {}).call(post(body)).await.unwrap();
-    let Body::Pulled(body) = answer.body else { panic!("a body that comes") };
+    let AnswerBody::Pulled(body) = answer.body else { panic!("a body that comes") };
     let collected = body.collect().await.unwrap();
     assert_eq!(collected.trailers(), Some(&trailers));
     assert_eq!(collected.to_bytes(), "abc");
@@ -342,7 +342,7 @@ async fn what_a_goaway_leaves_out_is_sent_on_another_connection() {
         first.answer(1).await;
         (first, second)
     };
-    let calls = join_all((0..3).map(|_| fetch(&upstream, post(Body::Bytes("once".into())))));
+    let calls = join_all((0..3).map(|_| fetch(&upstream, post(AnswerBody::Bytes("once".into())))));
     let (bodies, _peers) = tokio::join!(calls, serve);
     assert!(bodies.iter().all(Result::is_ok), "{bodies:?}");
     assert_eq!(count(&upstream), [2, 0, 2]);
@@ -359,7 +359,7 @@ async fn a_refused_stream_is_sent_again() {
         peer.answer(stream).await;
         peer
     };
-    let (body, _peer) = tokio::join!(fetch(&upstream, post(Body::Bytes("once".into()))), serve);
+    let (body, _peer) = tokio::join!(fetch(&upstream, post(AnswerBody::Bytes("once".into()))), serve);
     assert_eq!(body.unwrap(), "");
     assert_eq!(count(&upstream)[2], 1);
 }
@@ -400,7 +400,7 @@ async fn what_may_have_been_done_is_not_done_twice() {
     };
     let calls = async {
         fetch(&upstream, get("/")).await.unwrap();
-        let error = fetch(&upstream, post(Body::Bytes("once".into()))).await.unwrap_err();
+        let error = fetch(&upstream, post(AnswerBody::Bytes("once".into()))).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Reset);
         fetch(&upstream, get("/")).await.unwrap();
         // A GET on a kept connection may be sent again.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::net::tls::{TlsSettings, TlsVersion};
 use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamSettings};
 use http::Method;
@@ -120,7 +120,7 @@ async fn a_connection_under_tls_is_kept() {
         for _ in 0..5 {
             assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "0");
         }
-        let post = with(Method::POST, "/", Some(Body::Bytes("abc".into())));
+        let post = with(Method::POST, "/", Some(AnswerBody::Bytes("abc".into())));
         assert_eq!(fetch(&upstream, post).await.unwrap(), "3");
         assert_eq!(count(&upstream), [1, 5, 0]);
     }
@@ -131,7 +131,7 @@ async fn a_large_body_arrives_whole() {
     let authority = Authority::new();
     let server = Server::new(plain(&authority.sign(&["127.0.0.1"])), After::Keep);
     let upstream = server.upstream(trusting(&authority));
-    let post = with(Method::POST, "/", Some(Body::Bytes(vec![b'x'; 5_000_000].into())));
+    let post = with(Method::POST, "/", Some(AnswerBody::Bytes(vec![b'x'; 5_000_000].into())));
     assert_eq!(fetch(&upstream, post).await.unwrap(), "5000000");
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::spec::Timeout;
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::{Interim, Passage, Tunnel, Upgrade};
 use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::net::tls::TlsSettings;
@@ -83,7 +83,7 @@ fn asking() -> UpstreamCall {
 
 fn tunnel(answer: Answer) -> Tunnel {
     match answer.body {
-        Body::Tunnel(tunnel) => tunnel,
+        AnswerBody::Tunnel(tunnel) => tunnel,
         _ => panic!("status {} and no tunnel", answer.status),
     }
 }
@@ -175,7 +175,7 @@ async fn a_tunnel_that_is_dropped_before_its_end_is_reset() {
 #[tokio::test]
 async fn any_other_101_is_malformed() {
     let head = |fields: &str| format!("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n{fields}\r\n");
-    let upload = || Body::Pulled(Box::pin(http_body_util::StreamBody::new(futures_util::stream::pending())));
+    let upload = || AnswerBody::Pulled(Box::pin(http_body_util::StreamBody::new(futures_util::stream::pending())));
     for (call, answer, told) in [
         (get("/"), head("upgrade: websocket\r\n"), "the upstream switched protocols unasked"),
         (asking(), head(""), "the upstream switched to another protocol than it was asked for"),

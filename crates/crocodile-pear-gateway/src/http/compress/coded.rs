@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::Pulled;
+use crocodile_pear::unstable::message::body::PulledBody;
 use crocodile_pear::unstable::runtime::wake_after_sockets;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
@@ -35,7 +35,7 @@ const ABREAST: usize = 4;
 /// A body whose parts go through one encoder. It is flushed when nothing more is at hand, ended when the answer is
 /// whole, and only then.
 pub struct Coded {
-    inner: Pulled,
+    inner: PulledBody,
     source: InnerBody,
     /// Not here while another thread works with it.
     encoder: Option<Encoder>,
@@ -87,7 +87,7 @@ enum Did {
 
 impl Coded {
     /// This body in this encoder.
-    pub fn new(inner: Pulled, encoder: Encoder) -> Self {
+    pub fn new(inner: PulledBody, encoder: Encoder) -> Self {
         Coded {
             inner,
             source: InnerBody::More,
@@ -108,7 +108,7 @@ impl Coded {
     }
 
     /// The same in an encoder that would hold a core for too long.
-    pub fn slow(inner: Pulled, encoder: Encoder) -> Self {
+    pub fn slow(inner: PulledBody, encoder: Encoder) -> Self {
         Coded { slow: true, ..Coded::new(inner, encoder) }
     }
 

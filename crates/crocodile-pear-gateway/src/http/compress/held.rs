@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use crocodile_pear::unstable::error::Error;
-use crocodile_pear::unstable::message::body::Pulled;
+use crocodile_pear::unstable::message::body::PulledBody;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_millis(5);
 pub struct HeldBody {
     ahead: BytesMut,
     next: Option<Result<Frame<Bytes>, Error>>,
-    rest: Pulled,
+    rest: PulledBody,
     ended: bool,
 }
 
 impl HeldBody {
     /// Takes what is there. Waits a moment for the end of a body whose length it would take, and of one that does not say
     /// its length, until so many bytes have come.
-    pub async fn look(body: Pulled, length: Option<u64>, least: u64) -> Self {
+    pub async fn look(body: PulledBody, length: Option<u64>, least: u64) -> Self {
         let mut held = HeldBody { ahead: BytesMut::new(), next: None, rest: body, ended: false };
         let least = match length {
             Some(length) if length > AHEAD as u64 => 0,
@@ -72,7 +72,7 @@ impl HeldBody {
     }
 
     /// The body as it was.
-    pub fn pulled(self) -> Pulled {
+    pub fn pulled(self) -> PulledBody {
         match self {
             HeldBody { ahead, next: None, rest, ended: false } if ahead.is_empty() => rest,
             held => Box::pin(held),

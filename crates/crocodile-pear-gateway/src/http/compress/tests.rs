@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::message::body::Whole;
+use crocodile_pear::unstable::message::body::BytesBody;
 use http::header::{ACCEPT_ENCODING, HeaderName};
 use http_body::{Body as _, Frame};
 
@@ -26,7 +26,7 @@ enum Act {
 struct Script(VecDeque<Act>);
 
 impl Script {
-    fn of(acts: impl IntoIterator<Item = Act>) -> Pulled {
+    fn of(acts: impl IntoIterator<Item = Act>) -> PulledBody {
         Box::pin(Script(acts.into_iter().collect()))
     }
 }
@@ -61,16 +61,16 @@ fn compressor() -> Compressor {
 }
 
 /// The answer as the client would have it.
-async fn wrap(compressor: &Compressor, response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
-    let mut response = response.map(Body::Pulled);
+async fn wrap(compressor: &Compressor, response: Response<PulledBody>, request: &HeaderMap) -> Response<PulledBody> {
+    let mut response = response.map(AnswerBody::Pulled);
     if let Some(coded) = compressor.code(&mut response, request, None) {
         coded.await;
     }
     response.map(|body| body.into_pulled().expect("bytes"))
 }
 
-fn tell(response: Response<Pulled>, request: &HeaderMap) -> Response<Pulled> {
-    let mut response = response.map(Body::Pulled);
+fn tell(response: Response<PulledBody>, request: &HeaderMap) -> Response<PulledBody> {
+    let mut response = response.map(AnswerBody::Pulled);
     compressor().tell(&mut response, request);
     response.map(|body| body.into_pulled().expect("bytes"))
 }
@@ -83,18 +83,18 @@ fn asking(value: &str) -> HeaderMap {
     HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_str(value).expect("a value"))])
 }
 
-fn json(body: Pulled) -> Response<Pulled> {
+fn json(body: PulledBody) -> Response<PulledBody> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-fn field(response: &Response<Pulled>, name: HeaderName) -> Option<&str> {
+fn field(response: &Response<PulledBody>, name: HeaderName) -> Option<&str> {
     response.headers().get(name).map(|value| value.to_str().expect("text"))
 }
 
 /// The output of a body: its bytes, its trailers, and its end.
-async fn drain(mut body: Pulled) -> (Vec<u8>, Option<HeaderMap>, Result<(), Error>) {
+async fn drain(mut body: PulledBody) -> (Vec<u8>, Option<HeaderMap>, Result<(), Error>) {
     let (mut bytes, mut trailers) = (Vec::new(), None);
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
         match frame.map(Frame::into_data) {
@@ -300,7 +300,7 @@ async fn a_part_can_be_read_before_the_next_is_there() {
             let part = receiver.recv().await?;
             Some((Ok::<_, Error>(Frame::data(part)), receiver))
         });
-        let inner: Pulled = Box::pin(http_body_util::StreamBody::new(parts));
+        let inner: PulledBody = Box::pin(http_body_util::StreamBody::new(parts));
         let mut body = Coded::new(inner, Encoder::new(coding, &levels()).expect("memory"));
         let (mut received, mut sent) = (Vec::new(), Vec::new());
         for line in 1..=10 {
@@ -387,7 +387,7 @@ async fn noise_is_stored_and_what_comes_after_it_is_not() {
 #[tokio::test]
 async fn an_answer_at_hand_leaves_with_its_length() {
     let text = br#"{"id":7,"name":"Ada"},"#.repeat(100);
-    let mut response = json(Box::pin(Whole::new(text.clone().into())));
+    let mut response = json(Box::pin(BytesBody::new(text.clone().into())));
     response.headers_mut().insert(CONTENT_LENGTH, text.len().into());
     response.headers_mut().insert(ETAG, HeaderValue::from_static("\"v1\""));
     response.headers_mut().insert(VARY, HeaderValue::from_static("origin"));
@@ -406,7 +406,7 @@ async fn an_answer_at_hand_leaves_with_its_length() {
 async fn who_does_not_ask_gets_the_answer_as_it_is_and_learns_that_others_may_not() {
     let text = Bytes::from(vec![b'a'; 2000]);
     for headers in [HeaderMap::new(), asking("identity"), asking("gzip;q=0")] {
-        let response = wrap(&compressor(), json(Box::pin(Whole::new(text.clone()))), &headers).await;
+        let response = wrap(&compressor(), json(Box::pin(BytesBody::new(text.clone()))), &headers).await;
         assert_eq!((field(&response, CONTENT_ENCODING), field(&response, VARY)), (None, Some("accept-encoding")));
         assert_eq!(drain(response.into_body()).await.0, text);
     }
@@ -415,7 +415,7 @@ async fn who_does_not_ask_gets_the_answer_as_it_is_and_learns_that_others_may_no
 #[tokio::test]
 async fn what_must_not_be_changed_is_not() {
     let with = |status: StatusCode, name: HeaderName, value: &'static str| {
-        let mut response = json(Box::pin(Whole::new(Bytes::from(vec![b'a'; 2000]))));
+        let mut response = json(Box::pin(BytesBody::new(Bytes::from(vec![b'a'; 2000]))));
         *response.status_mut() = status;
         response.headers_mut().insert(name, HeaderValue::from_static(value));
         response
@@ -438,7 +438,7 @@ async fn what_must_not_be_changed_is_not() {
 #[test]
 fn a_304_has_the_tag_that_the_client_was_given() {
     for (given, wanted) in [("W/\"v1\"", "W/\"v1\""), ("\"v1\"", "\"v1\""), ("\"v0\", W/\"v1\"", "W/\"v1\"")] {
-        let mut response = Response::new(Box::pin(Whole::new(Bytes::new())) as Pulled);
+        let mut response = Response::new(Box::pin(BytesBody::new(Bytes::new())) as PulledBody);
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response.headers_mut().insert(ETAG, HeaderValue::from_static("\"v1\""));
         let mut request = asking("gzip");
@@ -466,14 +466,15 @@ async fn small_bodies_never_grow() {
 
 #[tokio::test]
 async fn a_client_that_refuses_the_plain_answer_gets_a_coded_one() {
-    let response = wrap(&compressor(), json(Box::pin(Whole::new("{}".into()))), &asking("gzip, identity;q=0")).await;
+    let response =
+        wrap(&compressor(), json(Box::pin(BytesBody::new("{}".into()))), &asking("gzip, identity;q=0")).await;
     assert_eq!(field(&response, CONTENT_ENCODING), Some("gzip"));
     assert_eq!(read(Coding::Gzip, &drain(response.into_body()).await.0), (b"{}".to_vec(), true));
 }
 
 #[tokio::test]
 async fn an_answer_to_head_says_what_get_would() {
-    let mut response = json(Box::pin(Whole::new(Bytes::new())));
+    let mut response = json(Box::pin(BytesBody::new(Bytes::new())));
     response.headers_mut().insert(CONTENT_LENGTH, 55_205.into());
     let response = tell(response, &asking("br"));
     assert_eq!(field(&response, CONTENT_ENCODING), Some("br"));
@@ -492,7 +493,7 @@ async fn what_is_too_dense_is_stored_in_the_coding_that_head_tells_of() {
 }
 
 /// The response for a body whose halves come 2 ms after each other.
-async fn late(compressor: Compressor, text: &'static [u8], told: Option<usize>) -> Response<Pulled> {
+async fn late(compressor: Compressor, text: &'static [u8], told: Option<usize>) -> Response<PulledBody> {
     let (sender, receiver) = tokio::sync::mpsc::channel::<Bytes>(2);
     let parts = futures_util::stream::unfold(receiver, async |mut receiver| {
         let part = receiver.recv().await?;
@@ -562,7 +563,7 @@ async fn fifty_users_are_no_larger_compressed_than_in_the_thesis() {
     let on = crocodile_pear::unstable::config::spec::defaults::<Compress>();
     let compressor = on.ready(&mut Problems::default()).expect("on");
     for (coding, most) in [("gzip", 16_563), ("deflate", 16_563), ("br", 16_563), ("zstd", 16_000)] {
-        let mut response = http::Response::new(Body::Bytes(users.clone()));
+        let mut response = http::Response::new(AnswerBody::Bytes(users.clone()));
         response.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
         let accepted = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(coding))]);
         assert!(compressor.code(&mut response, &accepted, None).is_none(), "the body is complete");

@@ -272,7 +272,7 @@ impl VersionChoice {
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::unstable::message::body::Body;
+    use crocodile_pear::unstable::message::body::AnswerBody;
     use http::{HeaderMap, Method};
 
     use super::super::choose::*;
@@ -286,7 +286,7 @@ mod tests {
         for (name, value) in fields {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        Scope::new(Method::GET, target.parse().ok(), headers, Body::empty())
+        Scope::new(Method::GET, target.parse().ok(), headers, AnswerBody::empty())
     }
 
     fn status(named: &Named) -> u16 {

@@ -1,7 +1,7 @@
 //! The cost of a request: one, or the value of an expression over the request or its finished answer.
 
 use crocodile_pear::unstable::config::spec::Expression;
-use crocodile_pear::unstable::format::sse::Events;
+use crocodile_pear::unstable::format::sse::EventReader;
 use crocodile_pear::unstable::http::media_type::{essence, is_events};
 use crocodile_pear::unstable::jq::{self, Filter, Value};
 use crocodile_pear::unstable::json::{self, value::as_object};
@@ -103,7 +103,7 @@ pub fn parts(reading: CostReading, bytes: &[u8], cut: bool) -> Vec<Value> {
             lines.filter_map(read).collect()
         }
         CostReading::Events => {
-            let mut events = Events::new(usize::MAX);
+            let mut events = EventReader::new(usize::MAX);
             // What is cut off at the begin is no event, or one without the beginning of its data, which is no JSON.
             let begin =
                 if cut { bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1) } else { 0 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -105,7 +105,7 @@ impl Limits {
 
 impl Limiter {
     /// The amount that the request takes of each limit.
-    fn takings(&self, scope: &Scope) -> Result<Vec<Option<Taking>>, Box<Response<Body>>> {
+    fn takings(&self, scope: &Scope) -> Result<Vec<Option<Taking>>, Box<Response<AnswerBody>>> {
         let mut takings = Vec::with_capacity(self.own.limits.len());
         for (limit, counters) in self.own.limits.iter().zip(&self.counters) {
             takings.push(match limit.applies(scope) {
@@ -169,7 +169,7 @@ impl Limiter {
         store: &Store,
         takings: Vec<Option<Taking>>,
         scope: &mut Scope,
-    ) -> Option<Response<Body>> {
+    ) -> Option<Response<AnswerBody>> {
         let taken = match (self.take_shared(store, &takings).await, store.while_away) {
             (Some(taken), _) => taken,
             (None, WhileAway::Local) => self.take(&takings, store.replicas),
@@ -203,7 +203,7 @@ impl Limiter {
     }
 
     /// Lets a request pass and notes the state of its limits for the answer, or refuses it.
-    fn decide(&self, takings: Vec<Option<Taking>>, taken: &LimitResults, scope: &mut Scope) -> Option<Response<Body>> {
+    fn decide(&self, takings: Vec<Option<Taking>>, taken: &LimitResults, scope: &mut Scope) -> Option<Response<AnswerBody>> {
         self.count(&takings, taken);
         let applied = || {
             let all = self.own.limits.iter().zip(&takings).zip(taken);
@@ -277,7 +277,7 @@ impl Layer for Limiter {
         self.decide(takings, &taken, scope).map_or(Verdict::Pass, Verdict::Answer)
     }
 
-    fn answer<'a>(&'a self, response: &'a mut Response<Body>, scope: &'a Arc<Scope>) -> Passage<'a> {
+    fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         let states = scope.extensions().get::<States>().map(|states| &states.0[self.own.place as usize]);
         // Limits that an upstream reports are its own, so they are replaced.
         if response.extensions_mut().insert(ToldWithin).is_none() {

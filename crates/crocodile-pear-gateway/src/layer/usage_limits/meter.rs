@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::jq::{self, Value};
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::{Body, Pulled};
+use crocodile_pear::unstable::message::body::{AnswerBody, PulledBody};
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::{format, json, offload};
 use http::header::CONTENT_ENCODING;
@@ -28,19 +28,19 @@ const END: usize = 64 << 10;
 const SMALL: usize = 128 << 10;
 
 /// Charges what an answer costs, when it has ended.
-pub fn meter(response: &mut Response<Body>, scope: &Arc<Scope>, charges: Charges) {
+pub fn meter(response: &mut Response<AnswerBody>, scope: &Arc<Scope>, charges: Charges) {
     let answer =
         MeteredAnswer { scope: scope.clone(), status: response.status(), kept: CostSample::of(response.headers()) };
     let mut meter = CostMeter { answer: Some(answer), charges };
-    let body = std::mem::replace(response.body_mut(), Body::empty());
+    let body = std::mem::replace(response.body_mut(), AnswerBody::empty());
     *response.body_mut() = match body {
-        Body::Pulled(body) => Body::Pulled(Box::pin(Metered { body, meter })),
+        AnswerBody::Pulled(body) => AnswerBody::Pulled(Box::pin(Metered { body, meter })),
         body => {
             match &body {
-                Body::Bytes(bytes) => meter.note(bytes),
-                Body::Value(value) => meter.note(&json::to_bytes(value).unwrap_or_default()),
-                Body::Json(raw) => meter.note(raw.bytes()),
-                Body::Pulled(_) | Body::Tunnel(_) => {}
+                AnswerBody::Bytes(bytes) => meter.note(bytes),
+                AnswerBody::Value(value) => meter.note(&json::to_bytes(value).unwrap_or_default()),
+                AnswerBody::Json(raw) => meter.note(raw.bytes()),
+                AnswerBody::Pulled(_) | AnswerBody::Tunnel(_) => {}
             }
             meter.end(Completion::Whole);
             body
@@ -140,7 +140,7 @@ impl MeteredAnswer {
     /// The same after the body is decoded, and beside other requests where that takes long.
     async fn settle_later(mut self, charges: Charges) {
         if let Some(headers) = self.kept.coded.take() {
-            let answer = Answer::new(self.status, headers, Body::Bytes(self.kept.bytes.split().freeze()));
+            let answer = Answer::new(self.status, headers, AnswerBody::Bytes(self.kept.bytes.split().freeze()));
             let plain = match format::plain(answer) {
                 Ok(answer) if !self.kept.cut => answer.body.collect(MOST).await.ok(),
                 _ => None,
@@ -187,7 +187,7 @@ impl CostMeter {
 
 /// The body of an answer that is metered.
 struct Metered {
-    body: Pulled,
+    body: PulledBody,
     meter: CostMeter,
 }
 

@@ -9,12 +9,12 @@ use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::jq::{self, Filter, Value};
 use crocodile_pear::unstable::json;
 use crocodile_pear::unstable::message::answer::Answer;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::request::credentials::Credentials;
 use crocodile_pear::unstable::request::facts::GrantedField;
 use crocodile_pear::unstable::spec;
-use crocodile_pear::unstable::template::{Source, Template};
+use crocodile_pear::unstable::template::{Template, TemplateSource};
 use crocodile_pear::unstable::upstream::{Likeness, ReadyUpstream, Timeouts, UpstreamCall, may_send};
 use http::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method as Verb, Response, StatusCode};
@@ -181,7 +181,7 @@ struct Asks {
 /// The client's request, as texts with braces see it.
 struct ScopeSource<'a>(&'a Scope);
 
-impl Source for ScopeSource<'_> {
+impl TemplateSource for ScopeSource<'_> {
     fn param(&self, name: &str) -> Option<&str> {
         self.0.param(name)
     }
@@ -254,7 +254,7 @@ impl ReadyForward {
             None => None,
             Some(filter) => {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                Some(Body::Value(value(filter, scope)?))
+                Some(AnswerBody::Value(value(filter, scope)?))
             }
         };
         let timeouts = match std::ptr::eq(upstream, &*self.upstream) {
@@ -295,7 +295,7 @@ impl ReadyForward {
 }
 
 /// The answer of the service, for the client.
-fn response(answer: Answer) -> Response<Body> {
+fn response(answer: Answer) -> Response<AnswerBody> {
     let mut response = Response::new(answer.body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers.into_map();

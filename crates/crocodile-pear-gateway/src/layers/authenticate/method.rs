@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::jq::Value;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::request::credentials::Credentials;
 use crocodile_pear::unstable::request::facts::GrantedField;
@@ -52,7 +52,7 @@ pub enum Outcome {
     /// A service has let the request pass.
     Passed(Passed),
     /// A service has answered in its stead, as with a redirect to a login page.
-    Answered(Box<Response<Body>>),
+    Answered(Box<Response<AnswerBody>>),
 }
 
 /// The answer of a service that let a request pass.

@@ -108,7 +108,7 @@ pub fn authorization<'a>(scope: &'a Scope, scheme: &str) -> Result<&'a [u8], Out
 
 #[cfg(test)]
 mod tests {
-    use crocodile_pear::unstable::message::body::Body;
+    use crocodile_pear::unstable::message::body::AnswerBody;
     use http::{HeaderMap, HeaderValue, Method};
 
     use super::*;
@@ -119,7 +119,7 @@ mod tests {
             headers.append(*name, HeaderValue::from_static(value));
         }
         let target = http::uri::PathAndQuery::from_static(target);
-        Scope::new(Method::GET, Some(target), headers, Body::empty())
+        Scope::new(Method::GET, Some(target), headers, AnswerBody::empty())
     }
 
     fn one(text: &str) -> FoundCredential<'_> {

@@ -3,7 +3,7 @@
 use crocodile_pear::unstable::config::spec::Located;
 use crocodile_pear::unstable::jq::{self, Filter};
 use crocodile_pear::unstable::json::value::{Shape, shape};
-use crocodile_pear::unstable::template::{self, Part, scalar};
+use crocodile_pear::unstable::template::{self, TemplatePart, scalar};
 
 use super::entry::{AccessLogEntry, VARIABLES};
 use super::escape;
@@ -24,10 +24,10 @@ impl Template {
     pub fn write(&self, entry: &AccessLogEntry<'_>, line: &mut Vec<u8>) {
         for part in self.0.path() {
             match part {
-                Part::Text(text) => line.extend_from_slice(text.as_bytes()),
-                Part::Jq(filter, _) | Part::Segments(filter, _) => value(filter, entry, line),
+                TemplatePart::Text(text) => line.extend_from_slice(text.as_bytes()),
+                TemplatePart::Jq(filter, _) | TemplatePart::Segments(filter, _) => value(filter, entry, line),
                 // The document has no path parameters.
-                Part::Param(_) | Part::Rest(_) => line.push(b'-'),
+                TemplatePart::Param(_) | TemplatePart::Rest(_) => line.push(b'-'),
             }
         }
     }

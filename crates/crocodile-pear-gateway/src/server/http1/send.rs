@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::http1::{Reuse, write};
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Tunnel;
 use http::Response;
 use http::header::HeaderMap;
@@ -124,7 +124,7 @@ impl ResponseSender {
         let (parts, body) = response.into_parts();
         let response = Response::from_parts(parts, ());
         let body = match body {
-            Body::Tunnel(tunnel) => return Err(Some(Switching { head: switch(&response), tunnel, observed })),
+            AnswerBody::Tunnel(tunnel) => return Err(Some(Switching { head: switch(&response), tunnel, observed })),
             body => Outgoing::of(body),
         };
         let body = match body {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use crocodile_pear::unstable::error::{Error, Kind};
-use crocodile_pear::unstable::http::http1::{Broken, Decoder};
+use crocodile_pear::unstable::http::http1::{BodyDecoder, MalformedMessage};
 use crocodile_pear::unstable::message::side_channel::BodyPace;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use super::wire::BufferedIo;
 
 /// The connection's end.
 pub struct Upload {
-    decoder: Decoder,
+    decoder: BodyDecoder,
     slot: Arc<UploadSlot>,
     /// The client waits for `100 Continue`.
     expected: bool,
@@ -73,7 +73,7 @@ impl UploadSlot {
 impl Upload {
     /// A body of this length, if known; `first` has already arrived. `expected`: the client waits for `100 Continue`
     /// before it sends more.
-    pub fn new(decoder: Decoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
+    pub fn new(decoder: BodyDecoder, first: Bytes, left: Option<u64>, expected: bool) -> (Self, RequestBody) {
         let state = if decoder.done() && decoder.trailers.is_none() { UploadState::Whole } else { UploadState::Open };
         let ready = Some(first).filter(|first| !first.is_empty()).map(Frame::data);
         let (reader, driver) = (None, None);
@@ -187,13 +187,13 @@ impl Upload {
         Ok(UploadProgress::Some)
     }
 
-    fn decode(&mut self, bytes: &mut [u8]) -> Result<(Bytes, usize), Broken> {
+    fn decode(&mut self, bytes: &mut [u8]) -> Result<(Bytes, usize), MalformedMessage> {
         let decoded = self.decoder.decode(bytes)?;
         Ok((Bytes::copy_from_slice(&bytes[decoded.data]), decoded.used))
     }
 
     /// Takes in a decoded piece. `since` is when the wait for it began.
-    fn decoded(&mut self, decoded: Result<Bytes, Broken>, since: Instant, settings: &Settings) {
+    fn decoded(&mut self, decoded: Result<Bytes, MalformedMessage>, since: Instant, settings: &Settings) {
         match decoded {
             Ok(data) => {
                 if let (Some(rate), false) = (&settings.min_rate, data.is_empty()) {
@@ -201,7 +201,7 @@ impl Upload {
                 }
                 self.deliver(data);
             }
-            Err(Broken(_)) => self.hand_over(None, UploadState::Failed(Some(malformed()))),
+            Err(MalformedMessage(_)) => self.hand_over(None, UploadState::Failed(Some(malformed()))),
         }
     }
 

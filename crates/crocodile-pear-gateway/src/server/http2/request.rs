@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::BytesMut;
 use crocodile_pear::unstable::http::http1::fields::imitates;
 use crocodile_pear::unstable::http::http1::request::{
-    Bounds, CONNECT, FIELDS, MOST_FIELDS, Refusal, TARGET, TRACE, admit_target, authority, digits,
+    CONNECT, FIELDS, HeadBounds, MOST_FIELDS, Refusal, TARGET, TRACE, admit_target, authority, digits,
 };
 use crocodile_pear::unstable::http::media_type::is_grpc;
 use h2::ext::Protocol;
@@ -45,11 +45,11 @@ const fn refuse<T>(detail: &'static str) -> Result<T, Refusal> {
 ///
 /// # Errors
 /// Why the request is refused, and the origin of its page.
-pub fn admit(mut head: Parts, bounds: Bounds) -> Result<Head, (Refusal, Option<HeaderValue>)> {
+pub fn admit(mut head: Parts, bounds: HeadBounds) -> Result<Head, (Refusal, Option<HeaderValue>)> {
     examine(&mut head, bounds).map_err(|refusal| (refusal, head.headers.get(ORIGIN).cloned()))
 }
 
-fn examine(head: &mut Parts, bounds: Bounds) -> Result<Head, Refusal> {
+fn examine(head: &mut Parts, bounds: HeadBounds) -> Result<Head, Refusal> {
     let Parts { method, uri, headers, extensions, .. } = head;
     let protocol = extensions.remove::<Protocol>();
     match *method {
@@ -101,7 +101,7 @@ struct FoundFields {
     grpc: bool,
 }
 
-fn look(headers: &HeaderMap, line: usize, bounds: Bounds) -> Result<FoundFields, Refusal> {
+fn look(headers: &HeaderMap, line: usize, bounds: HeadBounds) -> Result<FoundFields, Refusal> {
     let mut found = FoundFields::default();
     // The size that the head would have in HTTP/1.1.
     let mut size = line;
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { head: 1024, target: 256, fields: 16 };
+    const BOUNDS: HeadBounds = HeadBounds { head: 1024, target: 256, fields: 16 };
 
     fn read(uri: &str, fields: &[(&str, &str)]) -> Result<Head, Refusal> {
         let mut request = Request::builder().uri(uri);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::http1::trailers;
-use crocodile_pear::unstable::message::body::Pulled;
+use crocodile_pear::unstable::message::body::PulledBody;
 use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
@@ -40,7 +40,7 @@ pub struct ResponseMode {
 /// A body that is being sent.
 pub struct BodySender {
     stream: Option<SendStream<Bytes>>,
-    body: Pulled,
+    body: PulledBody,
     /// Data that was read but not sent.
     ahead: Bytes,
     /// The step after that data.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::unstable::http::http1::request::Refusal;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::{BodyPace, Passage};
 use h2::RecvStream;
 use h2::server::SendResponse;
@@ -74,14 +74,14 @@ pub async fn serve<H: Handler>(
         }
         Err((refusal, origin)) => core.handler.refuse(refusal, origin, &connection),
     };
-    let at_hand = !matches!(reply.response.body(), Body::Pulled(_) | Body::Tunnel(_));
+    let at_hand = !matches!(reply.response.body(), AnswerBody::Pulled(_) | AnswerBody::Tunnel(_));
     if at_hand && wire.lock().is_coming(id) {
         // Boxed: answers are rarely complete that early.
         let ended = Box::pin(timeout(SOON, poll_fn(|cx| wire.lock().poll_came(id, cx))));
         let _ = ended.await;
     }
     wire.lock().follow(id);
-    let agreed = matches!(reply.response.body(), Body::Tunnel(_));
+    let agreed = matches!(reply.response.body(), AnswerBody::Tunnel(_));
     let done = match tunnel.filter(|_| agreed) {
         // Boxed: tunnels are rare, and their size would be added to every stream's future.
         Some(recv) => Box::pin(tunnel::run(reply, recv, respond)).await,
@@ -133,20 +133,20 @@ fn open<H: Handler>(
     asked.grpc = head.grpc;
     let Head { method, target, headers, length, expects, trailers, tunnel, grpc } = head;
     let (body, tunnel) = if tunnel {
-        (Body::empty(), Some(recv))
+        (AnswerBody::empty(), Some(recv))
     } else if recv.is_end_stream() {
-        (Body::empty(), None)
+        (AnswerBody::empty(), None)
     } else {
         let body = match upload::take(&mut recv, grpc) {
-            Came::Whole(bytes) => Body::Bytes(bytes),
+            Came::Whole(bytes) => AnswerBody::Bytes(bytes),
             Came::Part(first) => {
                 let (aside, wire) = (aside.clone(), wire.clone());
-                Body::Pulled(Box::pin(StreamBody::new(recv, first, length, expects, aside, wire, &core.settings)))
+                AnswerBody::Pulled(Box::pin(StreamBody::new(recv, first, length, expects, aside, wire, &core.settings)))
             }
         };
         (body, None)
     };
-    let pulled = matches!(body, Body::Pulled(_));
+    let pulled = matches!(body, AnswerBody::Pulled(_));
     if pulled && !expects {
         wire.lock().expect_end(id);
     }
@@ -183,7 +183,7 @@ fn poll_handler(
 /// The reply, unless its status cannot be final or would tell the client that it has a tunnel.
 fn final_answer<H: Handler>(reply: Reply, tunnel: bool, connection: &Arc<Connection>, core: &CoreState<H>) -> Reply {
     let status = reply.response.status();
-    match matches!(reply.response.body(), Body::Tunnel(_)) {
+    match matches!(reply.response.body(), AnswerBody::Tunnel(_)) {
         true if tunnel && status == StatusCode::SWITCHING_PROTOCOLS => reply,
         false if tunnel && status.is_success() => core.handler.refuse(NO_TUNNEL, None, connection).readable_as(&reply),
         false if !status.is_informational() => reply,

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use crocodile_pear::unstable::config::spec::Timeout;
-use crocodile_pear::unstable::message::body::Body;
+use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Tunnel;
 use crocodile_pear::unstable::runtime::deadline_timer::Alarm;
 use h2::server::SendResponse;
@@ -27,7 +27,7 @@ pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes
     let Reply { response, observer, .. } = reply;
     let mut observed = Observed { observer, bytes: 0 };
     let (mut head, body) = response.into_parts();
-    let Body::Tunnel(Tunnel { mut stream, early, idle }) = body else { return StreamOutcome::Over };
+    let AnswerBody::Tunnel(Tunnel { mut stream, early, idle }) = body else { return StreamOutcome::Over };
     head.status = StatusCode::OK;
     // HTTP/2 has no such fields.
     let of_http1 = |name: &&HeaderName| framing(name) || **name == SEC_WEBSOCKET_ACCEPT;

@@ -29,10 +29,10 @@ use crate::cache::store::shared_body::{BodyWriter, SharedBody};
 use crate::cache::store::{reuse, tags};
 use crate::error::{Error, Fault};
 use crate::http::date::Moment;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::http::media_type::has_events;
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 
 /// So much of the store, as a part of it, may be on its way into all caches, besides the first piece of each body.
 const ARRIVING: usize = 16;
@@ -284,7 +284,7 @@ impl Trip {
             method if *method == Method::POST && self.tells_of_itself(answer) => {}
             _ => return Err(UncachedReason::Method),
         }
-        if matches!(answer.body, Body::Tunnel(_)) || has_events(&answer.headers) {
+        if matches!(answer.body, AnswerBody::Tunnel(_)) || has_events(&answer.headers) {
             return Err(UncachedReason::Endless);
         }
         let length = answer.body.length();
@@ -420,7 +420,7 @@ impl Trip {
         }
         let mut headers = entry.headers.clone();
         if let Some(parts) = parts {
-            let mut fields = Fields::from(headers);
+            let mut fields = AnswerFields::from(headers);
             parts.describe_kept(entry.status, &mut fields, &terms, &self.cache.rules().dependence);
             headers = fields.into_map();
             reuse::describe(&mut headers, &entry.body);
@@ -477,7 +477,7 @@ impl Trip {
     }
 
     /// Reads a body for all who read it. Says whether it is whole, and may be kept.
-    async fn pump(&mut self, mut pulled: Pulled, writer: BodyWriter, ticket: Arc<()>) -> bool {
+    async fn pump(&mut self, mut pulled: PulledBody, writer: BodyWriter, ticket: Arc<()>) -> bool {
         let (most, mut counted) = (self.cache.rules().max_size, ArrivingBytes(0));
         let (mut passing, mut trailers) = (false, None);
         let (mut look, mut place) = (pin!(tokio::time::sleep(LOOK)), None);
@@ -543,11 +543,11 @@ impl Trip {
 }
 
 /// A body that several read, and what is still to come of it.
-type Spread = (SharedBody, Option<(Pulled, BodyWriter)>);
+type Spread = (SharedBody, Option<(PulledBody, BodyWriter)>);
 
-fn spread(body: Body) -> Result<Spread, Error> {
+fn spread(body: AnswerBody) -> Result<Spread, Error> {
     match body {
-        Body::Bytes(bytes) => Ok((SharedBody::from(bytes), None)),
+        AnswerBody::Bytes(bytes) => Ok((SharedBody::from(bytes), None)),
         body => {
             let pulled = body.into_pulled()?;
             let (shared, writer) = SharedBody::arriving(pulled.size_hint().exact());

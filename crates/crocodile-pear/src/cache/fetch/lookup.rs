@@ -25,7 +25,7 @@ use crate::cache::store::shared_body::SharedBody;
 use crate::error::{Error, Kind};
 use crate::http::date::Moment;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::runtime::deadline_timer::by;
 
 /// So often a request waits for a fetch of others, where purges make what they got too old for it.
@@ -136,7 +136,7 @@ impl Cache {
         let happened =
             Happened::Forwarded { why: ForwardReason::Request, status: None, stored: Err(None), collapsed: false };
         cache_status::tell(&mut headers, self.name, happened, None, Moment::now());
-        Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, Body::Bytes(document[..].into()))
+        Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, AnswerBody::Bytes(document[..].into()))
     }
 
     /// Fetches a new answer after a stale one was given; no client waits for it.
@@ -351,7 +351,7 @@ impl Cache {
 }
 
 /// The bytes of a body, or all of it.
-fn read(body: &SharedBody, bytes: Option<Range<u64>>) -> Body {
+fn read(body: &SharedBody, bytes: Option<Range<u64>>) -> AnswerBody {
     match bytes {
         None => body.read(),
         Some(bytes) => body.read_range(bytes.start, bytes.end),
@@ -440,7 +440,7 @@ mod tests {
                     (CACHE_CONTROL, HeaderValue::from_static("max-age=60")),
                     (HeaderName::from_static("cache-tag"), HeaderValue::from_static("item")),
                 ]);
-                let answer = Answer::new(StatusCode::OK, headers, Body::Bytes(number.to_string().into()));
+                let answer = Answer::new(StatusCode::OK, headers, AnswerBody::Bytes(number.to_string().into()));
                 Ok(FetchedAnswer { answer, personal: CredentialUse::default(), parts: None })
             })
         }

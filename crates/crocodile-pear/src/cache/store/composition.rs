@@ -19,9 +19,9 @@ use crate::cache::rules::policy::{self, CredentialUse, FetchTimes, Lifetimes, Re
 use crate::cache::rules::vary::Vary;
 use crate::cache::said::{AskedWith, CombinedDirectives};
 use crate::http::date::Moment;
-use crate::http::http1::{Fields, NameSet};
+use crate::http::http1::{AnswerFields, NameSet};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 
 /// The parts of one answer, noted as they come.
 pub struct AnswerParts {
@@ -108,7 +108,7 @@ impl AnswerParts {
 
     /// Notes an answer that was asked for with nothing of the client's, if it says nothing of itself and no cache keeps the
     /// whole. Returns false for any other.
-    pub fn note_plain(&self, headers: &Fields) -> bool {
+    pub fn note_plain(&self, headers: &AnswerFields) -> bool {
         let plain = !self.kept && !CombinedDirectives::tells(headers);
         if plain {
             self.silent.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl AnswerParts {
     pub fn note(
         &self,
         status: StatusCode,
-        headers: &Fields,
+        headers: &AnswerFields,
         (personal, asked): (CredentialUse, &AskedWith),
         kept: Option<KeptPart<'_>>,
         fetched: FetchTimes,
@@ -141,7 +141,7 @@ impl AnswerParts {
 
     /// Gives the answer the fields that say how it may be kept.
     pub fn describe(&self, answer: &mut Answer, dependence: &Dependence) {
-        let streaming = self.joins && matches!(answer.body, Body::Pulled(_));
+        let streaming = self.joins && matches!(answer.body, AnswerBody::Pulled(_));
         if !streaming && self.is_silent() && dependence.adds_nothing() && !answer.headers.has_any(&COOKIES) {
             if self.silent.load(Ordering::Relaxed) > 1 {
                 downstream::strip_all(&mut answer.headers);
@@ -161,14 +161,20 @@ impl AnswerParts {
     }
 
     /// The fields of an answer with this status that is kept on these terms, in addition to its own.
-    pub fn describe_kept(&self, status: StatusCode, headers: &mut Fields, terms: &ReuseTerms, dependence: &Dependence) {
+    pub fn describe_kept(
+        &self,
+        status: StatusCode,
+        headers: &mut AnswerFields,
+        terms: &ReuseTerms,
+        dependence: &Dependence,
+    ) {
         let made = Assembly::Kept(&self.sum().said, terms);
         downstream::describe(status, headers, made, dependence, Moment::now());
     }
 
     /// The header fields of an answer that is stored while its body still arrives.
     pub fn describe_early(&self, status: StatusCode, terms: &ReuseTerms, dependence: &Dependence) -> HeaderMap {
-        let (mut headers, sum) = (Fields::default(), self.sum());
+        let (mut headers, sum) = (AnswerFields::default(), self.sum());
         let made = if self.joins { Assembly::Streaming(&sum.said) } else { Assembly::Kept(&sum.said, terms) };
         downstream::describe(status, &mut headers, made, dependence, Moment::now());
         headers.into_map()
@@ -407,18 +413,18 @@ mod tests {
     /// The fields of an answer made of parts: of those that say nothing, and of one with this `cache-control`.
     fn described(before: usize, control: Option<&'static str>, after: usize) -> HeaderMap {
         let parts = AnswerParts::new(false);
-        let none = |count| (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
+        let none = |count| (0..count).for_each(|_| assert!(parts.note_plain(&AnswerFields::default())));
         none(before);
         if let Some(control) = control {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static(control));
-            let (headers, now) = (Fields::from(headers), Moment::now());
+            let (headers, now) = (AnswerFields::from(headers), Moment::now());
             assert!(!parts.note_plain(&headers), "it says something");
             let asked = (CredentialUse::default(), &AskedWith::default());
             parts.note(StatusCode::OK, &headers, asked, None, FetchTimes { asked: now, came: now });
         }
         none(after);
-        let mut answer = Answer::new(StatusCode::OK, Fields::default(), Body::empty());
+        let mut answer = Answer::new(StatusCode::OK, AnswerFields::default(), AnswerBody::empty());
         parts.describe(&mut answer, &Dependence::default());
         answer.headers.into_map()
     }
@@ -443,17 +449,17 @@ mod tests {
             let fields = || {
                 let fields = names.iter().enumerate().filter(|(at, _)| chosen & 1 << at != 0);
                 let value = http::HeaderValue::from_static("x");
-                Fields::from(HeaderMap::from_iter(
+                AnswerFields::from(HeaderMap::from_iter(
                     fields.map(|(_, name)| (HeaderName::from_static(name), value.clone())),
                 ))
             };
             let made = |summed: bool| {
                 let parts = AnswerParts::new(false);
-                (0..count).for_each(|_| assert!(parts.note_plain(&Fields::default())));
+                (0..count).for_each(|_| assert!(parts.note_plain(&AnswerFields::default())));
                 if summed {
                     drop(parts.sum());
                 }
-                let mut answer = Answer::new(StatusCode::OK, fields(), Body::empty());
+                let mut answer = Answer::new(StatusCode::OK, fields(), AnswerBody::empty());
                 parts.describe(&mut answer, &Dependence::default());
                 (answer.headers.into_map(), parts.sum.get().is_some())
             };
@@ -465,6 +471,6 @@ mod tests {
 
     #[test]
     fn a_cache_is_told_of_every_part() {
-        assert!(!AnswerParts::kept(false).note_plain(&Fields::default()));
+        assert!(!AnswerParts::kept(false).note_plain(&AnswerFields::default()));
     }
 }

@@ -13,7 +13,7 @@ use crate::cache::rules::policy::opaque;
 use crate::cache::rules::range::{self, ContentRange, RangeSelection};
 use crate::http::date::{self, Moment};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 
 /// Whether a request asks for something that only its upstream can know.
 pub fn is_bound(headers: &HeaderMap) -> bool {
@@ -80,7 +80,7 @@ pub fn answer(
     method: &Method,
     request: &HeaderMap,
     now: Moment,
-    body: impl FnOnce(Option<std::ops::Range<u64>>) -> Body,
+    body: impl FnOnce(Option<std::ops::Range<u64>>) -> AnswerBody,
 ) -> Answer {
     let mut headers = entry.headers.clone();
     headers.insert(AGE, HeaderValue::from(entry.terms.age(now).as_secs()));
@@ -95,14 +95,14 @@ pub fn answer(
             if let Some(length) = entry.body.length() {
                 headers.insert(CONTENT_LENGTH, length.into());
             }
-            Answer::new(entry.status, headers, Body::empty())
+            Answer::new(entry.status, headers, AnswerBody::empty())
         }
         None => Answer::new(entry.status, headers, body(None)),
         Some((RangeSelection::Unsatisfiable, part)) => {
             let whole = part.whole.unwrap_or(part.bytes.end);
             crate::message::answer::undescribe(&mut headers);
             set(&mut headers, CONTENT_RANGE, &format!("bytes */{whole}"));
-            Answer::new(StatusCode::RANGE_NOT_SATISFIABLE, headers, Body::empty())
+            Answer::new(StatusCode::RANGE_NOT_SATISFIABLE, headers, AnswerBody::empty())
         }
         Some((RangeSelection::Bytes(bytes), part)) => {
             headers.insert(CONTENT_LENGTH, (bytes.end - bytes.start).into());
@@ -149,7 +149,7 @@ pub fn not_modified(mut headers: HeaderMap) -> Answer {
     for name in crate::message::answer::OF_BYTES.iter().chain(&[http::header::CONTENT_TYPE, CONTENT_RANGE]) {
         headers.remove(name);
     }
-    Answer::new(StatusCode::NOT_MODIFIED, headers, Body::empty())
+    Answer::new(StatusCode::NOT_MODIFIED, headers, AnswerBody::empty())
 }
 
 /// The fields to validate the entry (RFC 9111, 4.3.1).

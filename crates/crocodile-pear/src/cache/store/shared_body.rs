@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 
 use crate::error::{Error, Kind};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 
 /// The body of an entry. A clone is the same body.
 #[derive(Clone)]
@@ -108,10 +108,12 @@ impl SharedBody {
     }
 
     /// All of it, for one reader: it gets what is there at once, and waits for the rest.
-    pub fn read(&self) -> Body {
+    pub fn read(&self) -> AnswerBody {
         match (self.whole(), &self.0) {
-            (None, StoredBody::Pieces(shared)) => Body::Pulled(Box::pin(BodyReader::new(shared.clone(), 0, u64::MAX))),
-            (bytes, _) => Body::Bytes(bytes.unwrap_or_default()),
+            (None, StoredBody::Pieces(shared)) => {
+                AnswerBody::Pulled(Box::pin(BodyReader::new(shared.clone(), 0, u64::MAX)))
+            }
+            (bytes, _) => AnswerBody::Bytes(bytes.unwrap_or_default()),
         }
     }
 
@@ -124,10 +126,12 @@ impl SharedBody {
     }
 
     /// The bytes from `start` to before `end`, for one reader.
-    pub fn read_range(&self, start: u64, end: u64) -> Body {
+    pub fn read_range(&self, start: u64, end: u64) -> AnswerBody {
         match (self.whole(), &self.0) {
-            (None, StoredBody::Pieces(shared)) => Body::Pulled(Box::pin(BodyReader::new(shared.clone(), start, end))),
-            (bytes, _) => Body::Bytes(slice(&bytes.unwrap_or_default(), start, end)),
+            (None, StoredBody::Pieces(shared)) => {
+                AnswerBody::Pulled(Box::pin(BodyReader::new(shared.clone(), start, end)))
+            }
+            (bytes, _) => AnswerBody::Bytes(slice(&bytes.unwrap_or_default(), start, end)),
         }
     }
 
@@ -539,19 +543,19 @@ mod tests {
     use http::HeaderValue;
 
     use super::super::shared_body::*;
-    use crate::message::body::Pulled;
+    use crate::message::body::PulledBody;
 
-    fn pulled(body: &SharedBody) -> Pulled {
+    fn pulled(body: &SharedBody) -> PulledBody {
         body.read().into_pulled().expect("it is pulled")
     }
 
     /// The next bytes, if they are there; `Ok(None)` at the end.
-    fn next(body: &mut Pulled) -> Option<Result<Option<Bytes>, Error>> {
+    fn next(body: &mut PulledBody) -> Option<Result<Option<Bytes>, Error>> {
         let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).now_or_never()?;
         Some(frame.transpose().map(|frame| frame.and_then(|frame| frame.into_data().ok())))
     }
 
-    fn rest(body: &mut Pulled) -> Vec<u8> {
+    fn rest(body: &mut PulledBody) -> Vec<u8> {
         let mut read = Vec::new();
         while let Some(Ok(Some(bytes))) = next(body) {
             read.extend_from_slice(&bytes);
@@ -594,16 +598,16 @@ mod tests {
         writer.push(Bytes::from_static(b"one"));
         writer.push(Bytes::from_static(b"two"));
         writer.finish(None);
-        let Body::Bytes(bytes) = body.read() else { panic!("it is pulled") };
+        let AnswerBody::Bytes(bytes) = body.read() else { panic!("it is pulled") };
         assert_eq!(&*bytes, b"onetwo");
-        let Body::Bytes(again) = body.read() else { panic!("it is pulled") };
+        let AnswerBody::Bytes(again) = body.read() else { panic!("it is pulled") };
         assert_eq!(bytes.as_ptr(), again.as_ptr());
     }
 
     #[test]
     fn a_broken_body_breaks_all_readers_and_is_never_complete() {
         let (body, writer) = SharedBody::arriving(None);
-        let mut readers: Vec<Pulled> = (0..3).map(|_| pulled(&body)).collect();
+        let mut readers: Vec<PulledBody> = (0..3).map(|_| pulled(&body)).collect();
         writer.push(Bytes::from_static(b"half"));
         drop(writer);
         for reader in readers.iter_mut().chain([&mut pulled(&body)]) {
@@ -641,7 +645,7 @@ mod tests {
     #[test]
     fn a_thousand_waiting_readers_are_woken_once_a_piece() {
         let (body, writer) = SharedBody::arriving(None);
-        let mut readers: Vec<Pulled> = (0..1000).map(|_| pulled(&body)).collect();
+        let mut readers: Vec<PulledBody> = (0..1000).map(|_| pulled(&body)).collect();
         let count = Arc::new(Count(AtomicUsize::new(0)));
         let waker = Waker::from(count.clone());
         let mut cx = Context::from_waker(&waker);

@@ -10,7 +10,7 @@ use super::entry::Entry;
 use super::shared_body::{BodyWriter, SharedBody};
 use super::{Reservation, Store};
 use crate::cache::rules::key::Key;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 
 /// A kept answer, as it was given for one request.
 pub struct Kept {
@@ -39,11 +39,13 @@ impl Kept {
         Kept { store, key, entry }
     }
 
-    pub fn is_all_of(&self, body: &Body) -> bool {
+    pub fn is_all_of(&self, body: &AnswerBody) -> bool {
         match body {
-            Body::Bytes(bytes) => self.entry.body.whole().is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()),
+            AnswerBody::Bytes(bytes) => self.entry.body.whole().is_some_and(|kept| kept.as_ptr() == bytes.as_ptr()),
             // A body that a step made is never pulled if its length is known.
-            Body::Pulled(pulled) => pulled.size_hint().exact().is_some_and(|has| self.entry.body.length() == Some(has)),
+            AnswerBody::Pulled(pulled) => {
+                pulled.size_hint().exact().is_some_and(|has| self.entry.body.length() == Some(has))
+            }
             _ => false,
         }
     }

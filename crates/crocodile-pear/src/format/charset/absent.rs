@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 pub use self::named::{data_url, named};
 use crate::error::{Error, Kind};
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::json;
 
 /// UTF-8, and what is a part of it.
@@ -17,7 +17,7 @@ fn is_utf8(label: &str) -> bool {
     ["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|known| label.eq_ignore_ascii_case(known))
 }
 
-fn check(headers: &Fields) -> Result<(), Error> {
+fn check(headers: &AnswerFields) -> Result<(), Error> {
     match named(headers).is_none_or(is_utf8) {
         true => Ok(()),
         false => Err(super::unbuilt("charsets")),
@@ -28,7 +28,7 @@ fn check(headers: &Fields) -> Result<(), Error> {
 ///
 /// # Errors
 /// `Malformed` for another character set, and for bytes that are not UTF-8.
-pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
+pub fn text<'a>(headers: &AnswerFields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error> {
     check(headers)?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map(Cow::Borrowed);
@@ -39,7 +39,7 @@ pub fn text<'a>(headers: &Fields, bytes: &'a [u8]) -> Result<Cow<'a, str>, Error
 ///
 /// # Errors
 /// `Malformed` for another character set.
-pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
+pub fn recode(headers: &AnswerFields, bytes: Bytes) -> Result<Bytes, Error> {
     check(headers).map(|()| json::unmarked(bytes))
 }
 
@@ -47,7 +47,7 @@ pub fn recode(headers: &Fields, bytes: Bytes) -> Result<Bytes, Error> {
 ///
 /// # Errors
 /// Same as [`text`], for a type that names its character set.
-pub fn any(headers: &Fields, bytes: &Bytes) -> Result<String, Error> {
+pub fn any(headers: &AnswerFields, bytes: &Bytes) -> Result<String, Error> {
     if named(headers).is_some() {
         return text(headers, bytes).map(Cow::into_owned);
     }
@@ -65,7 +65,7 @@ impl Recoder {
     ///
     /// # Errors
     /// `Malformed` for another character set.
-    pub fn new(headers: &Fields) -> Result<Self, Error> {
+    pub fn new(headers: &AnswerFields) -> Result<Self, Error> {
         check(headers).map(Recoder)
     }
 

@@ -5,7 +5,7 @@ mod rules;
 
 use bytes::Bytes;
 
-pub use self::rules::{Formulas, Rules};
+pub use self::rules::{CsvRules, Formulas};
 use crate::error::Error;
 use crate::json::Raw;
 use crate::json::value::Value;
@@ -17,12 +17,12 @@ pub fn read(_: &str, _: u8) -> Result<Raw, Error> {
 }
 
 /// Rows that are refused.
-pub struct Rows(());
+pub struct RowReader(());
 
-impl Rows {
+impl RowReader {
     /// Rows that are refused.
     pub fn new(_: usize, _: u8) -> Self {
-        Rows(())
+        RowReader(())
     }
 
     /// Takes no bytes.
@@ -44,18 +44,18 @@ impl Rows {
 
 /// # Errors
 /// Always.
-pub fn write(_: &Value, _: &Rules, _: &mut Vec<u8>) -> Result<(), Error> {
+pub fn write(_: &Value, _: &CsvRules, _: &mut Vec<u8>) -> Result<(), Error> {
     Err(super::unbuilt("csv"))
 }
 
 /// A writer that writes nothing.
 #[derive(Clone)]
-pub struct Writer(());
+pub struct RowWriter(());
 
-impl Writer {
+impl RowWriter {
     /// A writer that writes nothing.
-    pub fn new(_: &Rules) -> Self {
-        Writer(())
+    pub fn new(_: &CsvRules) -> Self {
+        RowWriter(())
     }
 
     /// No columns are awaited.

@@ -13,7 +13,7 @@ crate::choice! {
 
 /// The columns of rows, and how texts are written.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct CsvRules {
     /// The columns; without any, the fields of the items.
     pub columns: Vec<String>,
     pub formulas: Formulas,

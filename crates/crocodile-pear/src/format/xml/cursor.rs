@@ -6,7 +6,7 @@ use super::name;
 const NAME: usize = 4096;
 
 /// Why a document is rejected.
-pub type Reason = &'static str;
+pub type XmlFault = &'static str;
 
 /// Walks through a text; each read moves it forward.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips a token that must come next.
-    pub fn expect(&mut self, token: &str, reason: Reason) -> Result<(), Reason> {
+    pub fn expect(&mut self, token: &str, reason: XmlFault) -> Result<(), XmlFault> {
         if self.take(token) { Ok(()) } else { Err(reason) }
     }
 
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text up to a token; skips the token as well.
-    pub fn until(&mut self, token: &str, reason: Reason) -> Result<&'a str, Reason> {
+    pub fn until(&mut self, token: &str, reason: XmlFault) -> Result<&'a str, XmlFault> {
         let length = memchr::memmem::find(self.rest().as_bytes(), token.as_bytes()).ok_or(reason)?;
         let text = self.bytes(length);
         self.at += token.len();
@@ -78,11 +78,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips white space that must be there.
-    pub fn gap(&mut self) -> Result<(), Reason> {
+    pub fn gap(&mut self) -> Result<(), XmlFault> {
         if self.space() { Ok(()) } else { Err("a space is missing") }
     }
 
-    pub fn name(&mut self) -> Result<&'a str, Reason> {
+    pub fn name(&mut self) -> Result<&'a str, XmlFault> {
         if !self.rest().starts_with(name::begins) {
             return Err("a name is missing");
         }
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A name without a colon (Namespaces in XML, 7).
-    pub fn plain_name(&mut self) -> Result<&'a str, Reason> {
+    pub fn plain_name(&mut self) -> Result<&'a str, XmlFault> {
         let name = self.name()?;
         if name.contains(':') {
             Err("a colon in the name of an instruction, an entity or a notation")
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Name characters in any order (2.3, Nmtoken).
-    pub fn token(&mut self) -> Result<&'a str, Reason> {
+    pub fn token(&mut self) -> Result<&'a str, XmlFault> {
         let rest = self.rest();
         match rest.find(|c| !name::goes_on(c)).unwrap_or(rest.len()) {
             0 => Err("a name is missing"),
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text between two quotes of the same kind.
-    pub fn quoted(&mut self) -> Result<&'a str, Reason> {
+    pub fn quoted(&mut self) -> Result<&'a str, XmlFault> {
         let quote = if self.take("\"") { "\"" } else { "'" };
         if quote == "'" {
             self.expect("'", "a quote is missing")?;
@@ -119,13 +119,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The rest of a comment after its opening.
-    pub fn comment(&mut self) -> Result<(), Reason> {
+    pub fn comment(&mut self) -> Result<(), XmlFault> {
         self.until("--", "a comment is never closed")?;
         self.expect(">", "`--` within a comment")
     }
 
     /// The rest of a processing instruction after its opening.
-    pub fn instruction(&mut self) -> Result<(), Reason> {
+    pub fn instruction(&mut self) -> Result<(), XmlFault> {
         let target = self.plain_name()?;
         if target.eq_ignore_ascii_case("xml") {
             return Err("`xml` is allowed only at the beginning");

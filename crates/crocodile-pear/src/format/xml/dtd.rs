@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::cursor::{Cursor, Reason, is_space};
+use super::cursor::{Cursor, XmlFault, is_space};
 use super::reference::{self, Budget, Entities, Entity, Reference};
 
 /// Most default values of one element: each is searched for among its attributes.
@@ -20,14 +20,14 @@ const DEPTH: usize = 32;
 pub struct Dtd {
     entities: Entities,
     parameters: HashMap<String, Option<Rc<str>>>,
-    attributes: HashMap<String, Vec<Attribute>>,
+    attributes: HashMap<String, Vec<AttributeDeclaration>>,
     /// Its range in the document.
     span: Option<(usize, usize)>,
 }
 
 /// An attribute of an element.
 #[derive(Debug)]
-pub struct Attribute {
+pub struct AttributeDeclaration {
     pub name: String,
     /// The value if the attribute is not written.
     pub default: Option<String>,
@@ -37,7 +37,7 @@ pub struct Attribute {
 
 impl Dtd {
     /// Finds the document type before the first element, if there is one. An error comes with its position.
-    pub fn find(text: &str) -> Result<Self, (Reason, usize)> {
+    pub fn find(text: &str) -> Result<Self, (XmlFault, usize)> {
         let mut dtd = Dtd::default();
         let mut cursor = Cursor::new(text);
         loop {
@@ -72,11 +72,11 @@ impl Dtd {
     }
 
     /// The attributes declared for an element.
-    pub fn attributes(&self, element: &str) -> &[Attribute] {
+    pub fn attributes(&self, element: &str) -> &[AttributeDeclaration] {
         self.attributes.get(element).map_or(&[], Vec::as_slice)
     }
 
-    fn declare(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    fn declare(&mut self, cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
         cursor.gap()?;
         cursor.name()?;
         if cursor.space() && !cursor.rest().starts_with(['[', '>']) {
@@ -92,7 +92,7 @@ impl Dtd {
     }
 
     /// Reads declarations, up to the first text that is not one.
-    fn subset(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), Reason> {
+    fn subset(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), XmlFault> {
         loop {
             cursor.space();
             if cursor.take("<!--") {
@@ -116,7 +116,7 @@ impl Dtd {
     }
 
     /// Reads the declarations of a parameter entity.
-    fn include(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), Reason> {
+    fn include(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget, depth: usize) -> Result<(), XmlFault> {
         let name = cursor.plain_name()?;
         cursor.expect(";", "a reference is never closed")?;
         let text = self.parameters.get(name).ok_or("a parameter entity that is not declared in the document")?.clone();
@@ -130,7 +130,7 @@ impl Dtd {
         if inner.rest().is_empty() { Ok(()) } else { Err("a parameter entity holds something else than declarations") }
     }
 
-    fn define(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    fn define(&mut self, cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
         cursor.gap()?;
         let parameter = cursor.take("%");
         if parameter {
@@ -165,7 +165,7 @@ impl Dtd {
         Ok(())
     }
 
-    fn attlist(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<(), Reason> {
+    fn attlist(&mut self, cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<(), XmlFault> {
         cursor.gap()?;
         let element = cursor.name()?.to_owned();
         loop {
@@ -187,12 +187,12 @@ impl Dtd {
                 return Err("more than 256 attributes are declared for an element");
             }
             if list.iter().all(|known| known.name != name) {
-                list.push(Attribute { name, default, tokens });
+                list.push(AttributeDeclaration { name, default, tokens });
             }
         }
     }
 
-    fn preset(&self, cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Option<String>, Reason> {
+    fn preset(&self, cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Option<String>, XmlFault> {
         if cursor.take("#REQUIRED") || cursor.take("#IMPLIED") {
             return Ok(None);
         }
@@ -209,7 +209,7 @@ pub fn tokenised(value: &str) -> String {
 }
 
 /// `SYSTEM "…"` or `PUBLIC "…" "…"`.
-fn external(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+fn external(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     if cursor.take("PUBLIC") {
         public(cursor)?;
     } else {
@@ -219,7 +219,7 @@ fn external(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     cursor.quoted().map(drop)
 }
 
-fn public(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+fn public(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     cursor.gap()?;
     let letter = |c: char| c.is_ascii_alphanumeric() || " \r\n-'()+,./:=?;!*#@$_%".contains(c);
     if cursor.quoted()?.chars().all(letter) {
@@ -229,7 +229,7 @@ fn public(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     }
 }
 
-fn notation(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+fn notation(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     cursor.gap()?;
     cursor.plain_name()?;
     cursor.gap()?;
@@ -246,7 +246,7 @@ fn notation(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
 }
 
 /// The text of an entity from its literal (4.5): character references are resolved, entity references are not.
-fn replacement(written: &str) -> Result<String, Reason> {
+fn replacement(written: &str) -> Result<String, XmlFault> {
     let mut out = String::with_capacity(written.len());
     let mut cursor = Cursor::new(written);
     while let Some(next) = cursor.rest().find(['&', '%']) {
@@ -266,7 +266,7 @@ fn replacement(written: &str) -> Result<String, Reason> {
 }
 
 /// Reads the type of an attribute; returns whether it is a list of words.
-fn kind(cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
+fn kind(cursor: &mut Cursor<'_>) -> Result<bool, XmlFault> {
     if cursor.take("CDATA") {
         return Ok(false);
     }
@@ -296,7 +296,7 @@ fn kind(cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
 }
 
 /// The rest of an element declaration.
-fn element(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+fn element(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     cursor.gap()?;
     cursor.name()?;
     cursor.gap()?;
@@ -309,7 +309,7 @@ fn element(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
 }
 
 /// `(#PCDATA | a | b)*`.
-fn mixed(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+fn mixed(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     cursor.expect("(", "a list in parentheses is missing")?;
     cursor.space();
     cursor.expect("#PCDATA", "text is missing")?;
@@ -328,7 +328,7 @@ fn mixed(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
 }
 
 /// `(a, (b | c)*, d?)+`. It keeps, for each open parenthesis, whether `,` or `|` separates its parts.
-fn children(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+fn children(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
     let mut open: Vec<Option<char>> = Vec::new();
     loop {
         cursor.space();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, Reason, is_space};
+use super::cursor::{Cursor, XmlFault, is_space};
 use super::dtd::{self, Dtd};
 use super::name;
 use super::reference::{self, Budget, Reference};
@@ -19,7 +19,7 @@ const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 type Attributes<'a> = Vec<(&'a str, String)>;
 
 /// The next part of a document.
-pub enum Event<'a> {
+pub enum XmlEvent<'a> {
     /// An element begins.
     Start(&'a str, Attributes<'a>),
     /// A part of the text of an element.
@@ -68,10 +68,10 @@ impl<'a> Parser<'a> {
     }
 
     /// The next event; `None` at the end of a complete document.
-    pub fn next(&mut self) -> Result<Option<Event<'a>>, Reason> {
+    pub fn next(&mut self) -> Result<Option<XmlEvent<'a>>, XmlFault> {
         if std::mem::take(&mut self.empty) {
             self.close();
-            return Ok(Some(Event::End));
+            return Ok(Some(XmlEvent::End));
         }
         let declared = self.cursor.rest().strip_prefix("<?xml").is_some_and(|rest| rest.starts_with(is_space));
         if declared && self.at() == 0 {
@@ -98,19 +98,19 @@ impl<'a> Parser<'a> {
                     return Err("text is outside its one element");
                 }
                 let text = self.cursor.until("]]>", "a CDATA section is never closed")?;
-                return Ok(Some(Event::Text(text.into())));
+                return Ok(Some(XmlEvent::Text(text.into())));
             } else if self.cursor.take("</") {
                 return self.end().map(Some);
             } else if self.cursor.take("<") {
                 return self.start().map(Some);
             } else {
-                return self.content().map(|text| Some(Event::Text(text)));
+                return self.content().map(|text| Some(XmlEvent::Text(text)));
             }
         }
     }
 
     /// Handles the end of a text: continues after its entity, or returns that the document is complete.
-    fn ends(&mut self) -> Result<bool, Reason> {
+    fn ends(&mut self) -> Result<bool, XmlFault> {
         if let Some((outer, depth)) = self.outer.take() {
             self.cursor = outer;
             return if self.open.len() == depth { Ok(false) } else { Err("an entity ends before its elements do") };
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn pass_type(&mut self) -> Result<(), Reason> {
+    fn pass_type(&mut self) -> Result<(), XmlFault> {
         if self.begun || std::mem::replace(&mut self.typed, true) {
             return Err("a document type where none can be");
         }
@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn start(&mut self) -> Result<Event<'a>, Reason> {
+    fn start(&mut self) -> Result<XmlEvent<'a>, XmlFault> {
         let name = self.cursor.name()?;
         let mut attributes: Attributes<'a> = Vec::new();
         self.begun = true;
@@ -163,11 +163,11 @@ impl<'a> Parser<'a> {
         self.complete(name, &mut attributes)?;
         self.open.push((name, self.prefixes.len()));
         self.bind(name, &attributes)?;
-        Ok(Event::Start(name, attributes))
+        Ok(XmlEvent::Start(name, attributes))
     }
 
     /// Applies the document type to the attributes.
-    fn complete(&mut self, name: &str, attributes: &mut Attributes<'a>) -> Result<(), Reason> {
+    fn complete(&mut self, name: &str, attributes: &mut Attributes<'a>) -> Result<(), XmlFault> {
         for declared in self.dtd.attributes(name) {
             match (attributes.iter_mut().find(|(key, _)| *key == declared.name), &declared.default) {
                 (Some((_, value)), _) if declared.tokens => *value = dtd::tokenised(value),
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Binds the prefixes that an element declares, and resolves those that it uses.
-    fn bind(&mut self, name: &str, attributes: &Attributes<'a>) -> Result<(), Reason> {
+    fn bind(&mut self, name: &str, attributes: &Attributes<'a>) -> Result<(), XmlFault> {
         for (key, value) in attributes {
             let prefix = key.strip_prefix("xmlns:");
             match prefix {
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
                 Some(prefix) => self.prefixes.push((prefix, value.clone())),
             }
         }
-        const WRONG: Reason = "a name has colons that are none of a prefix";
+        const WRONG: XmlFault = "a name has colons that are none of a prefix";
         if let (Some(prefix), _) = name::split(name).ok_or(WRONG)? {
             self.namespace(prefix)?;
         }
@@ -218,12 +218,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn namespace(&self, prefix: &str) -> Result<&str, Reason> {
+    fn namespace(&self, prefix: &str) -> Result<&str, XmlFault> {
         let bound = self.prefixes.iter().rev().find(|(known, _)| *known == prefix);
         bound.map(|(_, namespace)| namespace.as_str()).ok_or("a prefix is not declared")
     }
 
-    fn end(&mut self) -> Result<Event<'a>, Reason> {
+    fn end(&mut self) -> Result<XmlEvent<'a>, XmlFault> {
         let name = self.cursor.name()?;
         self.cursor.space();
         self.cursor.expect(">", "the end of the tag is missing")?;
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
             return Err("an end tag closes another element than the open one");
         }
         self.close();
-        Ok(Event::End)
+        Ok(XmlEvent::End)
     }
 
     fn close(&mut self) {
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The text up to the next tag or entity.
-    fn content(&mut self) -> Result<Cow<'a, str>, Reason> {
+    fn content(&mut self) -> Result<Cow<'a, str>, XmlFault> {
         let mut out = Cow::Borrowed("");
         loop {
             let rest = self.cursor.rest();
@@ -267,7 +267,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Continues in the text of an entity.
-    fn enter(&mut self, name: &str) -> Result<(), Reason> {
+    fn enter(&mut self, name: &str) -> Result<(), XmlFault> {
         let text = reference::text(name, self.dtd.entities(), &mut self.budget)?;
         if self.outer.is_some() {
             return Err(reference::NESTED);
@@ -278,8 +278,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn declaration(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
-    const WRONG: Reason = "the declaration is not well-formed";
+fn declaration(cursor: &mut Cursor<'_>) -> Result<(), XmlFault> {
+    const WRONG: XmlFault = "the declaration is not well-formed";
     cursor.expect("<?xml", WRONG)?;
     let version = pseudo(cursor, "version")?.ok_or(WRONG)?;
     let minor = version.strip_prefix("1.").ok_or("it is not of XML 1")?;
@@ -296,7 +296,7 @@ fn declaration(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
 }
 
 /// `name="value"` in the declaration, if it comes next.
-fn pseudo<'a>(cursor: &mut Cursor<'a>, name: &str) -> Result<Option<&'a str>, Reason> {
+fn pseudo<'a>(cursor: &mut Cursor<'a>, name: &str) -> Result<Option<&'a str>, XmlFault> {
     let before = cursor.at();
     if !(cursor.space() && cursor.take(name)) {
         cursor.set(before);

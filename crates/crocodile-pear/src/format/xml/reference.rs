@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::cursor::{Cursor, Reason, is_space};
+use super::cursor::{Cursor, XmlFault, is_space};
 use super::name;
 
 /// A general entity.
@@ -28,8 +28,8 @@ pub enum Reference<'a> {
 }
 
 /// Reads a reference, starting at `&`.
-pub fn take<'a>(cursor: &mut Cursor<'a>) -> Result<Reference<'a>, Reason> {
-    const OPEN: Reason = "a reference is never closed";
+pub fn take<'a>(cursor: &mut Cursor<'a>) -> Result<Reference<'a>, XmlFault> {
+    const OPEN: XmlFault = "a reference is never closed";
     cursor.expect("&", OPEN)?;
     if cursor.take("#") {
         let hexadecimal = cursor.take("x");
@@ -51,7 +51,7 @@ pub fn take<'a>(cursor: &mut Cursor<'a>) -> Result<Reference<'a>, Reason> {
     })
 }
 
-fn character(digits: &str, radix: u32) -> Result<char, Reason> {
+fn character(digits: &str, radix: u32) -> Result<char, XmlFault> {
     // `from_str_radix` accepts a sign, which is not allowed here.
     let digital = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
     let code = digital.then(|| u32::from_str_radix(digits, radix).ok()).flatten();
@@ -72,7 +72,7 @@ impl Budget {
     }
 
     /// Spends this many bytes, and one more for the work.
-    pub fn spend(&mut self, bytes: usize) -> Result<(), Reason> {
+    pub fn spend(&mut self, bytes: usize) -> Result<(), XmlFault> {
         let spent = bytes.checked_add(1).and_then(|bytes| self.0.checked_sub(bytes));
         self.0 = spent.ok_or("its entities and default values add more than 64 KiB")?;
         Ok(())
@@ -80,7 +80,7 @@ impl Budget {
 }
 
 /// The text of an entity that the document itself declares.
-pub fn text<'a>(name: &str, entities: &'a Entities, budget: &mut Budget) -> Result<&'a str, Reason> {
+pub fn text<'a>(name: &str, entities: &'a Entities, budget: &mut Budget) -> Result<&'a str, XmlFault> {
     match entities.get(name) {
         Some(Entity::Text(text)) => budget.spend(text.len()).map(|()| text.as_str()),
         Some(Entity::Outside) => Err("an external entity: what is not in the document is never fetched"),
@@ -90,7 +90,7 @@ pub fn text<'a>(name: &str, entities: &'a Entities, budget: &mut Budget) -> Resu
 }
 
 /// The value of an attribute, normalised (3.3.3).
-pub fn value(written: &str, entities: &Entities, budget: &mut Budget) -> Result<String, Reason> {
+pub fn value(written: &str, entities: &Entities, budget: &mut Budget) -> Result<String, XmlFault> {
     let mut out = String::with_capacity(written.len());
     append(written, &mut out, &mut |name, out| {
         let text = text(name, entities, budget)?;
@@ -100,11 +100,11 @@ pub fn value(written: &str, entities: &Entities, budget: &mut Budget) -> Result<
 }
 
 /// Bombs need entities in entities; hardly any other document does.
-pub const NESTED: Reason = "an entity refers to another one";
+pub const NESTED: XmlFault = "an entity refers to another one";
 
-type Resolve<'a> = &'a mut dyn FnMut(&str, &mut String) -> Result<(), Reason>;
+type Resolve<'a> = &'a mut dyn FnMut(&str, &mut String) -> Result<(), XmlFault>;
 
-fn append(written: &str, out: &mut String, resolve: Resolve<'_>) -> Result<(), Reason> {
+fn append(written: &str, out: &mut String, resolve: Resolve<'_>) -> Result<(), XmlFault> {
     let mut cursor = Cursor::new(written);
     while let Some(c) = cursor.rest().chars().next() {
         match c {

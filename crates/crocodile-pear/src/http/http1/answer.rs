@@ -5,8 +5,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::framing::Framing;
 use super::line::{self, FieldLine, LineEnd, LineFault};
-use super::unread::{Fields, Lines};
-use super::{Broken, Reuse};
+use super::unread::{AnswerFields, FieldLines};
+use super::{MalformedMessage, Reuse};
 use crate::http::media_type::is_events;
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
@@ -19,7 +19,7 @@ const MAX_NAME: usize = u16::MAX as usize;
 pub struct AnswerHead {
     pub status: StatusCode,
     /// Its fields, end-to-end ones only.
-    pub headers: Fields,
+    pub headers: AnswerFields,
     /// Where its body ends.
     pub framing: Framing,
     /// Whether the connection may be used again.
@@ -32,7 +32,7 @@ pub struct AnswerHead {
 
 /// The part of the request that decides whether the answer has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum MethodKind {
     Head,
     /// Anything else.
     Other,
@@ -42,17 +42,17 @@ pub enum Asked {
 ///
 /// # Errors
 /// Also where RFC 9112 only allows to refuse: ambiguous framing is never guessed at.
-pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Broken> {
-    const NO_HTTP: Broken = Broken("the head of the answer is not HTTP");
+pub fn parse(raw: &[u8], asked: MethodKind) -> Result<Option<(AnswerHead, usize)>, MalformedMessage> {
+    const NO_HTTP: MalformedMessage = MalformedMessage("the head of the answer is not HTTP");
     let (version, status, from) = match status_line(raw) {
         Ok(line) => line,
         Err(LineFault::Partial) => return Ok(None),
         Err(_) => return Err(NO_HTTP),
     };
     let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() < 600);
-    let status = status.ok_or(Broken("the answer's status is not one of HTTP"))?;
+    let status = status.ok_or(MalformedMessage("the answer's status is not one of HTTP"))?;
     let mut gathered = Gathered::default();
-    let (mut lines, mut challenges) = (Lines::new(), Vec::new());
+    let (mut lines, mut challenges) = (FieldLines::new(), Vec::new());
     let mut at = from;
     loop {
         let (line, next) = match line::field(raw, at, LineEnd::Lf) {
@@ -63,7 +63,7 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
         at = next;
         let Some(line) = line else { break };
         if line.name.len() > MAX_NAME {
-            return Err(Broken("a header field of the answer has no valid name"));
+            return Err(MalformedMessage("a header field of the answer has no valid name"));
         }
         if gathered.keeps(&line)? {
             lines.add(&line, &raw[from..]);
@@ -74,14 +74,16 @@ pub fn parse(raw: &[u8], asked: Asked) -> Result<Option<(AnswerHead, usize)>, Br
             challenges.push(line.value);
         }
         if lines.len() > MAX_FIELDS {
-            return Err(Broken("the answer has too many header fields"));
+            return Err(MalformedMessage("the answer has too many header fields"));
         }
     }
     let mut headers = lines.within(&raw[from..at]);
     for challenge in challenges {
         let value = HeaderValue::from_bytes(challenge);
-        headers
-            .append(PROXY_AUTHENTICATE, value.map_err(|_| Broken("a header field of the answer has no valid value"))?);
+        headers.append(
+            PROXY_AUTHENTICATE,
+            value.map_err(|_| MalformedMessage("a header field of the answer has no valid value"))?,
+        );
     }
     gathered.decide(status, version, asked, headers).map(|head| Some((head, at)))
 }
@@ -120,13 +122,13 @@ struct Gathered<'a> {
 impl<'a> Gathered<'a> {
     /// Notes what a field says about framing and connection. Whether it is another one: those that are for us are never
     /// made into fields, since they are in nearly every answer.
-    fn keeps(&mut self, line: &FieldLine<'a>) -> Result<bool, Broken> {
+    fn keeps(&mut self, line: &FieldLine<'a>) -> Result<bool, MalformedMessage> {
         let FieldLine { name, value, .. } = *line;
         match name.len() {
             14 if name.eq_ignore_ascii_case(b"content-length") => self.measure(value)?,
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 if self.coding.replace(value).is_some() {
-                    return Err(Broken("the answer has two transfer-encodings"));
+                    return Err(MalformedMessage("the answer has two transfer-encodings"));
                 }
             }
             10 if name.eq_ignore_ascii_case(b"connection") => self.connect(value),
@@ -152,10 +154,10 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn measure(&mut self, value: &[u8]) -> Result<(), Broken> {
-        let length = length(value).ok_or(Broken("the answer's content-length is invalid"))?;
+    fn measure(&mut self, value: &[u8]) -> Result<(), MalformedMessage> {
+        let length = length(value).ok_or(MalformedMessage("the answer's content-length is invalid"))?;
         match &self.length {
-            Some(first) if *first != length => Err(Broken("the answer has two lengths")),
+            Some(first) if *first != length => Err(MalformedMessage("the answer has two lengths")),
             _ => {
                 self.length = Some(length);
                 Ok(())
@@ -163,15 +165,21 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    fn decide(self, status: StatusCode, version: u8, asked: Asked, mut headers: Fields) -> Result<AnswerHead, Broken> {
+    fn decide(
+        self,
+        status: StatusCode,
+        version: u8,
+        asked: MethodKind,
+        mut headers: AnswerFields,
+    ) -> Result<AnswerHead, MalformedMessage> {
         let chunked = match &self.coding {
             None => false,
-            Some(_) if self.length.is_some() => return Err(Broken("the answer has a length and a coding")),
+            Some(_) if self.length.is_some() => return Err(MalformedMessage("the answer has a length and a coding")),
             // RFC 9112, 6.1: a coding in HTTP/1.0 is faulty framing.
             Some(coding) if version == 1 && coding.eq_ignore_ascii_case(b"chunked") => true,
-            Some(_) => return Err(Broken("the answer's transfer-encoding is not chunked alone")),
+            Some(_) => return Err(MalformedMessage("the answer's transfer-encoding is not chunked alone")),
         };
-        let bodiless = asked == Asked::Head
+        let bodiless = asked == MethodKind::Head
             || status.is_informational()
             || status == StatusCode::NO_CONTENT
             || status == StatusCode::NOT_MODIFIED;
@@ -183,7 +191,7 @@ impl<'a> Gathered<'a> {
         };
         // Elsewhere the body itself knows its length, and a step that changes it need not remember the field.
         if let Some(length) = self.length
-            && (asked == Asked::Head || status == StatusCode::NOT_MODIFIED)
+            && (asked == MethodKind::Head || status == StatusCode::NOT_MODIFIED)
         {
             headers.insert(CONTENT_LENGTH, length.into());
         }
@@ -223,8 +231,8 @@ fn digits(value: &[u8]) -> Option<u64> {
 mod tests {
     use super::super::answer::*;
 
-    fn read(head: &str) -> Result<AnswerHead, Broken> {
-        parse(head.as_bytes(), Asked::Other).map(|head| head.expect("a whole head").0)
+    fn read(head: &str) -> Result<AnswerHead, MalformedMessage> {
+        parse(head.as_bytes(), MethodKind::Other).map(|head| head.expect("a whole head").0)
     }
 
     #[test]
@@ -306,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_length_without_a_body_stays_readable() {
-        let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", Asked::Head).unwrap().expect("whole").0;
+        let head = parse(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", MethodKind::Head).unwrap().expect("whole").0;
         assert_eq!((head.framing, &head.headers["content-length"]), (Framing::Empty, &HeaderValue::from_static("7")));
         let head = read("HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n").unwrap();
         assert_eq!((head.framing, &head.headers["content-length"]), (Framing::Empty, &HeaderValue::from_static("7")));

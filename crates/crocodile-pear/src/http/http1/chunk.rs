@@ -59,7 +59,7 @@ impl Chunked {
     }
 
     /// Moves the data of all chunks in `buf` together; returns where it is then, and how many bytes were used.
-    pub(super) fn decode(&mut self, buf: &mut [u8]) -> Result<(Range<usize>, usize), Broken> {
+    pub(super) fn decode(&mut self, buf: &mut [u8]) -> Result<(Range<usize>, usize), MalformedMessage> {
         let mut data = 0..0;
         let mut at = 0;
         while at < buf.len() {
@@ -86,7 +86,7 @@ impl Chunked {
         Ok((data, at))
     }
 
-    fn step(&mut self, place: ChunkPlace, byte: u8) -> Result<ChunkPlace, Broken> {
+    fn step(&mut self, place: ChunkPlace, byte: u8) -> Result<ChunkPlace, MalformedMessage> {
         Ok(match (place, byte) {
             (ChunkPlace::Size { size, digits }, b'\r') if digits > 0 => ChunkPlace::SizeEnd { size },
             (ChunkPlace::Size { size, digits }, b';') if digits > 0 => {
@@ -94,10 +94,10 @@ impl Chunked {
             }
             (ChunkPlace::Size { size, digits }, _) => {
                 let digit = char::from(byte).to_digit(16).filter(|_| digits < MAX_DIGITS);
-                let digit = digit.ok_or(Broken("the size of a chunk is invalid"))?;
+                let digit = digit.ok_or(MalformedMessage("the size of a chunk is invalid"))?;
                 let size = size << 4 | u64::from(digit);
                 if size >= MAX_SIZE {
-                    return Err(Broken("the size of a chunk is invalid"));
+                    return Err(MalformedMessage("the size of a chunk is invalid"));
                 }
                 ChunkPlace::Size { size, digits: digits + 1 }
             }
@@ -107,11 +107,11 @@ impl Chunked {
             (ChunkPlace::DataCr, b'\r') => ChunkPlace::DataLf,
             (ChunkPlace::DataLf, b'\n') => ChunkPlace::Size { size: 0, digits: 0 },
             (ChunkPlace::Trailers, _) => self.trailer(byte)?,
-            _ => return Err(Broken("a chunk does not end where its size says")),
+            _ => return Err(MalformedMessage("a chunk does not end where its size says")),
         })
     }
 
-    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<ChunkPlace, Broken> {
+    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<ChunkPlace, MalformedMessage> {
         self.extensions += 1;
         let next = match (at, byte) {
             (Extension::Name | Extension::Value | Extension::AfterQuoted, b'\r') => {
@@ -129,28 +129,28 @@ impl Chunked {
             (Extension::Quoted | Extension::Escaped, b'\t' | b' '..=b'~' | 0x80..) => Extension::Quoted,
             (Extension::BeforeName | Extension::Name, _) if is_token(byte) => Extension::Name,
             (Extension::BeforeValue | Extension::Value, _) if is_token(byte) => Extension::Value,
-            _ => return Err(Broken("the extension of a chunk is invalid")),
+            _ => return Err(MalformedMessage("the extension of a chunk is invalid")),
         };
         match self.extensions > MAX_EXTENSIONS {
-            true => Err(Broken("the extensions of the chunks are too large")),
+            true => Err(MalformedMessage("the extensions of the chunks are too large")),
             false => Ok(ChunkPlace::Extension { size, at: next }),
         }
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<ChunkPlace, Broken> {
+    fn trailer(&mut self, byte: u8) -> Result<ChunkPlace, MalformedMessage> {
         if byte == b'\n' && self.trailers.last() != Some(&b'\r') {
-            return Err(Broken("a trailer is invalid"));
+            return Err(MalformedMessage("a trailer is invalid"));
         }
         if byte != b'\n' && self.trailers.last() == Some(&b'\r') {
-            return Err(Broken("a trailer is invalid"));
+            return Err(MalformedMessage("a trailer is invalid"));
         }
         if self.trailers.len() == MAX_TRAILERS {
-            return Err(Broken("the trailers are too large"));
+            return Err(MalformedMessage("the trailers are too large"));
         }
         // No name begins with a space, and a line that does is an old way to continue the one before.
         let begins = self.trailers.is_empty() || self.trailers.ends_with(b"\n");
         if begins && byte != b'\r' && !is_token(byte) {
-            return Err(Broken("a trailer is invalid"));
+            return Err(MalformedMessage("a trailer is invalid"));
         }
         self.trailers.push(byte);
         let ended = self.trailers == b"\r\n" || self.trailers.ends_with(b"\r\n\r\n");
@@ -165,9 +165,9 @@ pub(super) fn take(left: u64, there: usize) -> usize {
 
 /// A message breaks HTTP/1.1; in words of ours, never with bytes of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
+pub struct MalformedMessage(pub &'static str);
 
-impl Broken {
+impl MalformedMessage {
     /// The error of a call with this answer.
     pub fn of_answer(self) -> Error {
         Error::new(Kind::Malformed, self.0)

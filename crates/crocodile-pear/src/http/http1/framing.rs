@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::chunk::{self, Broken, Chunked};
+use super::chunk::{self, Chunked, MalformedMessage};
 use super::trailers::may_trail;
 
 /// Trailers that one body may have.
@@ -23,7 +23,7 @@ pub enum Framing {
 }
 
 /// Follows a body to its end.
-pub struct Decoder {
+pub struct BodyDecoder {
     state: DecoderState,
     /// Trailers, once the end was seen and if there were any.
     pub trailers: Option<Box<HeaderMap>>,
@@ -38,7 +38,7 @@ enum DecoderState {
 
 /// The result of one run of the decoder.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedChunk {
     /// Where the body's bytes now lie.
     pub data: Range<usize>,
     /// How many bytes belong to the message; what follows them does not.
@@ -47,9 +47,9 @@ pub struct Decoded {
 
 /// The connection ended before the body did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut;
+pub struct IncompleteBody;
 
-impl Decoder {
+impl BodyDecoder {
     /// Before the first byte of a body.
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
@@ -58,7 +58,7 @@ impl Decoder {
             Framing::Close => DecoderState::Close,
             Framing::Chunked => DecoderState::Chunked(Box::new(Chunked::new())),
         };
-        Decoder { state, trailers: None }
+        BodyDecoder { state, trailers: None }
     }
 
     /// Whether the body's end was seen.
@@ -84,18 +84,18 @@ impl Decoder {
     ///
     /// # Errors
     /// The connection is of no further use then.
-    pub fn decode(&mut self, buf: &mut [u8]) -> Result<Decoded, Broken> {
+    pub fn decode(&mut self, buf: &mut [u8]) -> Result<DecodedChunk, MalformedMessage> {
         let found = match &mut self.state {
-            DecoderState::Done => Decoded { data: 0..0, used: 0 },
-            DecoderState::Close => Decoded { data: 0..buf.len(), used: buf.len() },
+            DecoderState::Done => DecodedChunk { data: 0..0, used: 0 },
+            DecoderState::Close => DecodedChunk { data: 0..buf.len(), used: buf.len() },
             DecoderState::Length(left) => {
                 let take = chunk::take(*left, buf.len());
                 *left -= take as u64;
-                Decoded { data: 0..take, used: take }
+                DecodedChunk { data: 0..take, used: take }
             }
             DecoderState::Chunked(chunked) => {
                 let (data, used) = chunked.decode(buf)?;
-                Decoded { data, used }
+                DecodedChunk { data, used }
             }
         };
         match &self.state {
@@ -113,20 +113,20 @@ impl Decoder {
     ///
     /// # Errors
     /// Unless the end of the connection is the end of the body.
-    pub fn end(&mut self) -> Result<(), Cut> {
+    pub fn end(&mut self) -> Result<(), IncompleteBody> {
         match self.state {
             DecoderState::Done | DecoderState::Close => {
                 self.state = DecoderState::Done;
                 Ok(())
             }
-            DecoderState::Length(_) | DecoderState::Chunked(_) => Err(Cut),
+            DecoderState::Length(_) | DecoderState::Chunked(_) => Err(IncompleteBody),
         }
     }
 }
 
 /// Reads trailers; those that could change how a message is read are dropped (RFC 9110, 6.5.1).
-fn fields(raw: &[u8]) -> Result<Option<Box<HeaderMap>>, Broken> {
-    let invalid = Broken("a trailer is invalid");
+fn fields(raw: &[u8]) -> Result<Option<Box<HeaderMap>>, MalformedMessage> {
+    let invalid = MalformedMessage("a trailer is invalid");
     let mut parsed = [httparse::EMPTY_HEADER; MAX_TRAILER_FIELDS];
     let Ok(httparse::Status::Complete((_, parsed))) = httparse::parse_headers(raw, &mut parsed) else {
         return Err(invalid);
@@ -147,8 +147,8 @@ mod tests {
     use super::super::framing::*;
 
     /// Feeds `wire` in pieces of `step` bytes; the body, and whether its end was seen.
-    fn run(framing: Framing, wire: &[u8], step: usize) -> Result<(Vec<u8>, Decoder), Broken> {
-        let mut decoder = Decoder::new(framing);
+    fn run(framing: Framing, wire: &[u8], step: usize) -> Result<(Vec<u8>, BodyDecoder), MalformedMessage> {
+        let mut decoder = BodyDecoder::new(framing);
         let mut body = Vec::new();
         for piece in wire.chunks(step) {
             let mut piece = piece.to_vec();
@@ -173,9 +173,15 @@ mod tests {
     #[test]
     fn what_follows_the_end_does_not_belong_to_the_body() {
         let mut wire = *b"1\r\na\r\n0\r\n\r\nHTTP/1.1";
-        assert_eq!(Decoder::new(Framing::Chunked).decode(&mut wire).unwrap(), Decoded { data: 3..4, used: 11 });
+        assert_eq!(
+            BodyDecoder::new(Framing::Chunked).decode(&mut wire).unwrap(),
+            DecodedChunk { data: 3..4, used: 11 }
+        );
         let mut wire = *b"abcdef";
-        assert_eq!(Decoder::new(Framing::Length(4)).decode(&mut wire).unwrap(), Decoded { data: 0..4, used: 4 });
+        assert_eq!(
+            BodyDecoder::new(Framing::Length(4)).decode(&mut wire).unwrap(),
+            DecodedChunk { data: 0..4, used: 4 }
+        );
     }
 
     #[test]
@@ -224,10 +230,10 @@ mod tests {
     fn an_end_before_the_end_is_a_cut() {
         for wire in ["", "5\r\nabc", "3\r\nabc\r\n", "3\r\nabc\r\n0\r\n", "0\r\na: b\r\n"] {
             let (_, mut decoder) = run(Framing::Chunked, wire.as_bytes(), 3).unwrap();
-            assert_eq!(decoder.end(), Err(Cut), "{wire:?}");
+            assert_eq!(decoder.end(), Err(IncompleteBody), "{wire:?}");
         }
-        assert_eq!(Decoder::new(Framing::Length(1)).end(), Err(Cut));
-        assert!(Decoder::new(Framing::Length(0)).end().is_ok());
-        assert!(Decoder::new(Framing::Close).end().is_ok());
+        assert_eq!(BodyDecoder::new(Framing::Length(1)).end(), Err(IncompleteBody));
+        assert!(BodyDecoder::new(Framing::Length(0)).end().is_ok());
+        assert!(BodyDecoder::new(Framing::Close).end().is_ok());
     }
 }

@@ -54,7 +54,7 @@ pub struct Refusal {
 
 /// The bounds of a head.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct HeadBounds {
     /// Bytes of the whole head.
     pub head: usize,
     /// Bytes of the request target.
@@ -90,7 +90,7 @@ const METHOD: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the 
 ///
 /// # Errors
 /// The reason for which the request must be answered by us, and its connection closed.
-pub fn parse(bytes: &[u8], bounds: Bounds) -> Result<Option<(Box<RequestHead>, usize)>, Refusal> {
+pub fn parse(bytes: &[u8], bounds: HeadBounds) -> Result<Option<(Box<RequestHead>, usize)>, Refusal> {
     match read(bytes, bounds) {
         Ok((_, length)) if length > bounds.head => Err(oversized(bytes, bounds)),
         Ok(whole) => Ok(Some(whole)),
@@ -125,7 +125,7 @@ impl From<LineFault> for HeadFault {
 }
 
 /// Whether the request line or the fields made a head too large.
-fn oversized(bytes: &[u8], bounds: Bounds) -> Refusal {
+fn oversized(bytes: &[u8], bounds: HeadBounds) -> Refusal {
     if bytes.iter().take(bounds.target).all(|byte| is_token(*byte)) {
         return METHOD;
     }
@@ -196,7 +196,7 @@ fn no_version(after: &[u8]) -> HeadFault {
     refuse("the HTTP version is neither 1.0 nor 1.1")
 }
 
-fn read(bytes: &[u8], bounds: Bounds) -> Result<(Box<RequestHead>, usize), HeadFault> {
+fn read(bytes: &[u8], bounds: HeadBounds) -> Result<(Box<RequestHead>, usize), HeadFault> {
     let line = request_line(bytes)?;
     let mut fields = HeadFields::default();
     let mut at = line.next;
@@ -409,7 +409,7 @@ pub fn admit_target(method: &Method, target: PathAndQuery) -> Result<PathAndQuer
 mod tests {
     use super::super::request::*;
 
-    const BOUNDS: Bounds = Bounds { head: 1024, target: 256, fields: 16 };
+    const BOUNDS: HeadBounds = HeadBounds { head: 1024, target: 256, fields: 16 };
 
     fn read(head: &[u8]) -> Result<Option<(Box<RequestHead>, usize)>, u16> {
         parse(head, BOUNDS).map_err(|refusal| refusal.status.as_u16())

@@ -15,17 +15,17 @@ use super::name::{self, NameSet};
 
 /// The fields of an answer. They are used as the map that they are; what kind of body they announce is known without one.
 #[derive(Clone, Default)]
-pub struct Fields(Option<Box<Held>>);
+pub struct AnswerFields(Option<Box<HeldFields>>);
 
 #[derive(Clone, Default)]
-struct Held {
-    lines: Lines,
+struct HeldFields {
+    lines: FieldLines,
     map: OnceLock<HeaderMap>,
 }
 
 /// The lines of a head that are fields of the answer, checked and not yet read.
 #[derive(Clone, Default)]
-pub(super) struct Lines {
+pub(super) struct FieldLines {
     bytes: Bytes,
     places: Vec<FieldPlace>,
     /// The marks of all names: a look for other names need not read them.
@@ -43,9 +43,9 @@ struct FieldPlace {
 /// Most answers have fewer.
 const USUAL: usize = 12;
 
-impl Lines {
+impl FieldLines {
     pub(super) fn new() -> Self {
-        Lines { places: Vec::with_capacity(USUAL), ..Lines::default() }
+        FieldLines { places: Vec::with_capacity(USUAL), ..FieldLines::default() }
     }
 
     pub(super) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
@@ -71,13 +71,13 @@ impl Lines {
     }
 
     /// The fields of these lines, of which `lines` are the bytes.
-    pub(super) fn within(mut self, lines: &[u8]) -> Fields {
+    pub(super) fn within(mut self, lines: &[u8]) -> AnswerFields {
         if self.places.is_empty() {
-            return Fields::default();
+            return AnswerFields::default();
         }
         // Copied once; every value is a slice of it.
         self.bytes = Bytes::copy_from_slice(lines);
-        Fields(Some(Box::new(Held { lines: self, map: OnceLock::new() })))
+        AnswerFields(Some(Box::new(HeldFields { lines: self, map: OnceLock::new() })))
     }
 
     fn name(&self, place: &FieldPlace) -> &[u8] {
@@ -115,13 +115,13 @@ impl Lines {
     }
 }
 
-impl Held {
+impl HeldFields {
     fn map(&self) -> &HeaderMap {
         self.map.get_or_init(|| self.lines.read())
     }
 }
 
-impl Fields {
+impl AnswerFields {
     /// The content type.
     pub fn media(&self) -> Option<&[u8]> {
         let held = self.0.as_deref()?;
@@ -157,31 +157,31 @@ impl Fields {
 
     pub fn into_map(self) -> HeaderMap {
         self.0.map_or_else(HeaderMap::new, |held| {
-            let Held { lines, map } = *held;
+            let HeldFields { lines, map } = *held;
             map.into_inner().unwrap_or_else(|| lines.read())
         })
     }
 }
 
-impl From<HeaderMap> for Fields {
+impl From<HeaderMap> for AnswerFields {
     fn from(map: HeaderMap) -> Self {
         if map.is_empty() {
-            return Fields::default();
+            return AnswerFields::default();
         }
-        Fields(Some(Box::new(Held { lines: Lines::default(), map: map.into() })))
+        AnswerFields(Some(Box::new(HeldFields { lines: FieldLines::default(), map: map.into() })))
     }
 }
 
-impl Deref for Fields {
+impl Deref for AnswerFields {
     type Target = HeaderMap;
 
     fn deref(&self) -> &HeaderMap {
         static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
-        self.0.as_deref().map_or(&NONE, Held::map)
+        self.0.as_deref().map_or(&NONE, HeldFields::map)
     }
 }
 
-impl DerefMut for Fields {
+impl DerefMut for AnswerFields {
     fn deref_mut(&mut self) -> &mut HeaderMap {
         let held = self.0.get_or_insert_default();
         if held.map.get().is_none() {
@@ -191,7 +191,7 @@ impl DerefMut for Fields {
     }
 }
 
-impl fmt::Debug for Fields {
+impl fmt::Debug for AnswerFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -202,14 +202,14 @@ mod tests {
     use http::header::{CONTENT_LENGTH, ETAG, LOCATION, SERVER};
 
     use super::super::unread::*;
-    use crate::http::http1::answer::{Asked, parse};
+    use crate::http::http1::answer::{MethodKind, parse};
 
-    fn fields(lines: &str) -> Fields {
+    fn fields(lines: &str) -> AnswerFields {
         let head = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");
-        parse(head.as_bytes(), Asked::Other).expect("a head").expect("a whole one").0.headers
+        parse(head.as_bytes(), MethodKind::Other).expect("a head").expect("a whole one").0.headers
     }
 
-    fn is_read(fields: &Fields) -> bool {
+    fn is_read(fields: &AnswerFields) -> bool {
         fields.0.as_deref().is_some_and(|held| held.map.get().is_some())
     }
 
@@ -245,7 +245,7 @@ mod tests {
         assert!(
             one.is_empty()
                 && !one.has_any(&NameSet::of([SERVER]))
-                && !Fields::default().has_any(&NameSet::of([SERVER]))
+                && !AnswerFields::default().has_any(&NameSet::of([SERVER]))
         );
     }
 
@@ -255,7 +255,7 @@ mod tests {
         one.insert(CONTENT_TYPE, HeaderValue::from_static("c/d"));
         one.remove(CONTENT_ENCODING);
         assert_eq!((one.media(), one.is_coded()), (Some(&b"c/d"[..]), false));
-        let mut none = Fields::default();
+        let mut none = AnswerFields::default();
         none.insert(CONTENT_LENGTH, HeaderValue::from_static("1"));
         assert_eq!((none.media(), none.len()), (None, 1));
         let first = fields("Content-Type: a/b\r\ncontent-type: c/d\r\n");

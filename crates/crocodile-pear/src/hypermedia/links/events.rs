@@ -11,11 +11,11 @@ use super::names::LinkNames;
 /// Maps the links of the JSON in events. Each line leaves when it is there.
 pub struct EventLinks {
     json: JsonLinks,
-    line: Line,
+    line: EventLine,
 }
 
 /// The known kind of the line.
-enum Line {
+enum EventLine {
     /// So much of its beginning.
     Begun(Vec<u8>),
     Data,
@@ -27,7 +27,7 @@ const DATA: &[u8] = b"data:";
 impl EventLinks {
     /// For events with links under these names.
     pub fn new(names: Arc<LinkNames>, removes: bool) -> Self {
-        EventLinks { json: JsonLinks::new(names, removes), line: Line::Begun(Vec::new()) }
+        EventLinks { json: JsonLinks::new(names, removes), line: EventLine::Begun(Vec::new()) }
     }
 
     /// Writes out what came, with its links mapped.
@@ -35,7 +35,7 @@ impl EventLinks {
         let mut rest = came;
         while !rest.is_empty() {
             rest = match &mut self.line {
-                Line::Begun(begun) => {
+                EventLine::Begun(begun) => {
                     let (byte, left) = (rest[0], &rest[1..]);
                     begun.push(byte);
                     let ends = byte == b'\n';
@@ -47,23 +47,23 @@ impl EventLinks {
                     if ends || data || !DATA.starts_with(begun) {
                         out.append(begun);
                         self.line = match (ends, data) {
-                            (true, _) => Line::Begun(Vec::new()),
-                            (false, true) => Line::Data,
-                            (false, false) => Line::Other,
+                            (true, _) => EventLine::Begun(Vec::new()),
+                            (false, true) => EventLine::Data,
+                            (false, false) => EventLine::Other,
                         };
                     }
                     left
                 }
-                Line::Data | Line::Other => {
+                EventLine::Data | EventLine::Other => {
                     let end = memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
                     let (part, left) = rest.split_at(end);
                     match self.line {
-                        Line::Data => self.json.feed(part, map, out),
+                        EventLine::Data => self.json.feed(part, map, out),
                         _ => out.extend_from_slice(part),
                     }
                     if part.ends_with(b"\n") {
                         self.json.settle_line(out);
-                        self.line = Line::Begun(Vec::new());
+                        self.line = EventLine::Begun(Vec::new());
                     }
                     left
                 }
@@ -74,7 +74,7 @@ impl EventLinks {
     /// Writes out what is held, at the end.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.json.reset(out);
-        if let Line::Begun(begun) = &mut self.line {
+        if let EventLine::Begun(begun) = &mut self.line {
             out.append(begun);
         }
     }

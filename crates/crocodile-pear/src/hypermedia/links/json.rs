@@ -109,7 +109,7 @@ impl NewText {
 }
 
 /// Why reading stops before the end of what came.
-enum Stop {
+enum ScanStop {
     /// A text ends in what is to come.
     Open { quote: usize },
 }
@@ -190,7 +190,7 @@ impl JsonLinks {
     }
 
     /// Where what must be held begins, at the end of what came. What was changed behind it will be read again.
-    fn hold(&mut self, input: &[u8], stop: Option<Stop>, edits: &mut Vec<Edit>) -> usize {
+    fn hold(&mut self, input: &[u8], stop: Option<ScanStop>, edits: &mut Vec<Edit>) -> usize {
         let fits = |at: usize| input.len() - at <= HELD;
         let back = match (&self.object, &self.anchor) {
             (Some(object), _) if fits(object.anchor.at) => Some(object.anchor),
@@ -208,7 +208,7 @@ impl JsonLinks {
             return anchor.at;
         }
         (self.anchor, self.object) = (None, None);
-        let Some(Stop::Open { quote }) = stop else { return input.len() };
+        let Some(ScanStop::Open { quote }) = stop else { return input.len() };
         let longest = if self.expects == Expects::Name { LONGEST_NAME } else { LONGEST };
         // A name may have escapes, six bytes each.
         if input.len() - quote <= longest * 6 {
@@ -222,7 +222,7 @@ impl JsonLinks {
     }
 
     /// Reads to the end of what came.
-    fn scan(&mut self, input: &[u8], from: usize, map: &mut dyn LinkMap, edits: &mut Vec<Edit>) -> Option<Stop> {
+    fn scan(&mut self, input: &[u8], from: usize, map: &mut dyn LinkMap, edits: &mut Vec<Edit>) -> Option<ScanStop> {
         let mut at = from;
         while let Some(&byte) = input.get(at) {
             if !MARKS[usize::from(byte)] {
@@ -234,12 +234,12 @@ impl JsonLinks {
                     let (end, escaped) = match text_end(input, at + 1) {
                         TextEnd::At(end, escaped) => (end, escaped),
                         TextEnd::Open(kept) => match self.may_matter(&input[at + 1..]) {
-                            true => return Some(Stop::Open { quote: at }),
+                            true => return Some(ScanStop::Open { quote: at }),
                             false => {
                                 self.inside = Inside::Text;
                                 self.anchor = None;
                                 // Held, if it is a backslash whose second half is to come.
-                                return (kept < input.len()).then_some(Stop::Open { quote: kept });
+                                return (kept < input.len()).then_some(ScanStop::Open { quote: kept });
                             }
                         },
                     };

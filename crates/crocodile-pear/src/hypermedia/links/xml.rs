@@ -230,13 +230,13 @@ fn tag_end(tag: &[u8]) -> Option<usize> {
 }
 
 /// An attribute: its name, and its value between the quotes.
-struct Attribute {
+struct TagAttribute {
     name: Range<usize>,
     value: Range<usize>,
 }
 
 /// The next attribute of a tag.
-fn attribute(tag: &[u8], from: usize) -> Option<Attribute> {
+fn attribute(tag: &[u8], from: usize) -> Option<TagAttribute> {
     let equals = from + memchr(b'=', tag.get(from..)?)?;
     let before = tag[from..equals].trim_ascii_end();
     let start = before.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
@@ -246,7 +246,7 @@ fn attribute(tag: &[u8], from: usize) -> Option<Attribute> {
     let open = equals + 1 + space;
     let quote = *tag.get(open).filter(|byte| b"\"'".contains(byte))?;
     let end = open + 1 + memchr(quote, tag.get(open + 1..)?)?;
-    Some(Attribute { name, value: open + 1..end })
+    Some(TagAttribute { name, value: open + 1..end })
 }
 
 /// The characters of a text with the entities that XML has itself.

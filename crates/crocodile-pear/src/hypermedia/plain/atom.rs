@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::object::Object;
-use super::rules::{Links, Plain, each, list};
+use super::rules::{ObjectLinks, PlainRules, each, list};
 use crate::error::{Error, Kind};
 use crate::hypermedia::part::Part;
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let entries = |holder: Part<'_>, name: &str, out: &mut Vec<u8>| {
         list(holder.field(name).into_iter().flat_map(Part::each), out, |one, out| entry(plain, one, out))
     };
@@ -30,9 +30,9 @@ fn is_entry(part: Part<'_>) -> bool {
     ["id", "guid", "title", "description", "link"].iter().any(|name| part.field(name).is_some())
 }
 
-fn entry(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn entry(plain: &PlainRules, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut object = Object::default();
-    let mut links = Links::default();
+    let mut links = ObjectLinks::default();
     for (name, value) in part.fields() {
         match &*name {
             "link" => value.each().for_each(|link| add(&mut links, link)),
@@ -62,7 +62,7 @@ fn entry(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> 
 }
 
 /// A link of Atom has its address in an attribute, one of RSS is its address.
-fn add<'a>(links: &mut Links<'a>, link: Part<'a>) {
+fn add<'a>(links: &mut ObjectLinks<'a>, link: Part<'a>) {
     let rel = link.field("@rel").and_then(Part::text).unwrap_or(Cow::Borrowed("alternate"));
     if let Some(address) = link.field("@href").or_else(|| link.field("#text")) {
         links.add(rel, address);

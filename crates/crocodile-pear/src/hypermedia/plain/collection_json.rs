@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use super::object::Object;
-use super::rules::{Links, Plain, list};
+use super::rules::{ObjectLinks, PlainRules, list};
 use crate::error::{Error, Kind};
 use crate::hypermedia::part::Part;
 use crate::json::ordered::Ordered;
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     if document.is_list() {
         return list(document.items(), out, |entry, out| item(plain, entry, out));
     }
@@ -23,7 +23,7 @@ pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> 
     }
 }
 
-pub(super) fn item(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn item(plain: &PlainRules, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut object = Object::default();
     let mut names: Ordered<Cow<'_, str>, ()> = Ordered::default();
     for datum in part.field("data").into_iter().flat_map(Part::items) {
@@ -49,7 +49,7 @@ pub(super) fn item(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(
         }
         names.get_or_add(name, || ());
     }
-    let mut links = Links::default();
+    let mut links = ObjectLinks::default();
     if let Some(own) = part.field("href") {
         links.add("self", own);
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::rules::{Format, Plain};
+use super::rules::{Format, PlainRules};
 use super::{atom, collection_json, hal, json_api, json_ld, odata, siren};
 use crate::error::Error;
 use crate::hypermedia::part::Part;
@@ -12,7 +12,7 @@ use crate::json::Raw;
 ///
 /// # Errors
 /// `Unusable` for a document of another format, and `Oversized` for one that becomes larger than the bound.
-pub fn document(plain: &Plain, document: &Raw) -> Result<Raw, Error> {
+pub fn document(plain: &PlainRules, document: &Raw) -> Result<Raw, Error> {
     let part = Part::of(document);
     if !part.is_object() && !part.is_list() {
         return Ok(document.clone());

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use memchr::memmem;
 
 use super::object::Object;
-use super::rules::{Links, Plain, each, list};
+use super::rules::{ObjectLinks, PlainRules, each, list};
 use crate::error::Error;
 use crate::hypermedia::part::{self, Members, Part};
 use crate::json::ordered::Ordered;
 use crate::json::walk;
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     match document.is_list() {
         true => list(document.items(), out, |item, out| resource(plain, item, 0, out)),
         false => resource(plain, document, 0, out),
@@ -28,7 +28,7 @@ fn is_control(key: &[u8]) -> bool {
     walk::is(key, "_links") || walk::is(key, "_embedded") || walk::is(key, "_templates")
 }
 
-pub(super) fn resource(plain: &Plain, part: Part<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn resource(plain: &PlainRules, part: Part<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     if part.is_list() && has_resource(part.bytes()) {
         return list(part.items(), out, |item, out| resource(plain, item, level, out));
     }
@@ -65,7 +65,7 @@ pub(super) fn resource(plain: &Plain, part: Part<'_>, level: usize, out: &mut Ve
 
 /// Appends the links, or the parts. A part with the name of an earlier field is left out.
 fn control<'a>(
-    plain: &Plain,
+    plain: &PlainRules,
     part: Part<'a>,
     (key, value): (&'a [u8], Part<'a>),
     (level, parts): (usize, &mut Ordered<Cow<'a, str>, ()>),
@@ -100,7 +100,7 @@ fn is_member(name: &str) -> bool {
 
 /// Appends the parts of one relation.
 pub(super) fn embedded(
-    plain: &Plain,
+    plain: &PlainRules,
     name: &str,
     value: Part<'_>,
     level: usize,
@@ -110,8 +110,8 @@ pub(super) fn embedded(
 }
 
 /// The addresses of `_links`.
-pub(super) fn links(value: Part<'_>) -> Links<'_> {
-    let mut links = Links::default();
+pub(super) fn links(value: Part<'_>) -> ObjectLinks<'_> {
+    let mut links = ObjectLinks::default();
     for (name, value) in value.fields().filter(|(name, _)| name != "curies") {
         for link in value.each() {
             if let Some(address) = link.field("href") {

@@ -1,7 +1,7 @@
 //! JSON:API: `type`, `id` and `attributes` are the fields; relationships are the included resources that they name.
 
 use super::object::Object;
-use super::rules::{Links, Plain, each, list};
+use super::rules::{ObjectLinks, PlainRules, each, list};
 use crate::error::{Error, Kind};
 use crate::hypermedia::included::{Included, ResourceKey, key};
 use crate::hypermedia::part::{Members, Part};
@@ -9,7 +9,7 @@ use crate::json::Raw;
 use crate::offload;
 
 /// Where a resource is written.
-struct Way<'a> {
+struct ResourcePath<'a> {
     included: &'a Included,
     /// The resources on the way to this one, with itself.
     trail: Vec<ResourceKey<'a>>,
@@ -19,7 +19,7 @@ struct Way<'a> {
 /// Members of a resource. Others were put into it.
 const MEMBERS: [&str; 7] = ["type", "id", "lid", "attributes", "relationships", "links", "meta"];
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     if document.is_list() {
         return list(document.items(), out, |one, out| item(plain, one, &Included::default(), out));
     }
@@ -54,7 +54,7 @@ fn foreign() -> Error {
 }
 
 /// Why no more items are resolved.
-pub(super) fn spread(plain: &Plain) -> Error {
+pub(super) fn spread(plain: &PlainRules) -> Error {
     let detail = format!("with their parts, the items are larger than {} bytes; nest less by `depth`", plain.spread());
     Error::new(Kind::Oversized, detail)
 }
@@ -70,7 +70,7 @@ fn is_empty(data: Part<'_>) -> bool {
 }
 
 /// Writes a resource of the document.
-pub(super) fn item(plain: &Plain, part: Part<'_>, included: &Included, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn item(plain: &PlainRules, part: Part<'_>, included: &Included, out: &mut Vec<u8>) -> Result<(), Error> {
     if !part.is_object() {
         out.extend_from_slice(part.bytes());
         return Ok(());
@@ -78,10 +78,15 @@ pub(super) fn item(plain: &Plain, part: Part<'_>, included: &Included, out: &mut
     if part.field("type").is_none() {
         return Err(foreign());
     }
-    resource(plain, part, &mut Way { included, trail: Vec::new(), start: out.len() }, out)
+    resource(plain, part, &mut ResourcePath { included, trail: Vec::new(), start: out.len() }, out)
 }
 
-fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn resource<'a>(
+    plain: &PlainRules,
+    part: Part<'a>,
+    way: &mut ResourcePath<'a>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     offload::hold(64);
     plain.check_size(out.len() - way.start)?;
     let mut object = Object::default();
@@ -102,7 +107,7 @@ fn resource<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a>, out: &mut Vec<
     }
     let level = way.trail.len() + 1;
     way.trail.push(key(part).unwrap_or_default());
-    let mut links = Links::default();
+    let mut links = ObjectLinks::default();
     for (name, address) in part.field("links").into_iter().flat_map(Part::fields) {
         links.add(name, href(address));
     }
@@ -135,10 +140,10 @@ fn href(link: Part<'_>) -> Part<'_> {
 
 /// The resource that an identifier names; the identifier where it is not included, or stands on the way to itself.
 fn named<'a>(
-    plain: &Plain,
+    plain: &PlainRules,
     identifier: Part<'a>,
     level: usize,
-    way: &mut Way<'a>,
+    way: &mut ResourcePath<'a>,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let found = key(identifier).filter(|key| plain.resolves(level) && !way.trail.contains(key));
@@ -161,7 +166,7 @@ fn named<'a>(
 }
 
 /// Writes a value that a step has put into an item: a document, or anything else.
-fn put(plain: &Plain, value: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn put(plain: &PlainRules, value: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let member = |name: &str| matches!(name, "data" | "included" | "links" | "meta" | "jsonapi");
     let typed = |data: Part<'_>| data.each().next().is_none_or(|one| one.is_null() || one.field("type").is_some());
     let is_document = |part: Part<'_>| {

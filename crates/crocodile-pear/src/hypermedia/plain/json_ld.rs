@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::object::Object;
-use super::rules::{Links, Plain, list};
+use super::rules::{ObjectLinks, PlainRules, list};
 use crate::error::Error;
 use crate::hypermedia::part::{Members, Part};
 use crate::offload;
@@ -13,7 +13,7 @@ use crate::offload;
 pub(super) struct Nodes<'a>(HashMap<&'a [u8], Part<'a>>);
 
 /// Where a node is written.
-pub(super) struct Way<'a, 'n> {
+pub(super) struct NodePath<'a, 'n> {
     nodes: &'n Nodes<'a>,
     /// The identifiers of the nodes on the way to this one.
     trail: Vec<&'a [u8]>,
@@ -22,7 +22,7 @@ pub(super) struct Way<'a, 'n> {
     start: usize,
 }
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let named = ["@graph", "@included"].iter().filter_map(|name| document.field(name)).flat_map(Part::each);
     let nodes = Nodes(named.filter_map(|node| Some((node.field("@id")?.bytes(), node))).collect());
     if let Some(graph) = document.field("@graph") {
@@ -32,16 +32,16 @@ pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> 
             if within > plain.spread() {
                 return plain.check_size(within);
             }
-            value(plain, node, &mut Way { nodes: &nodes, trail: Vec::new(), level: 0, start: out.len() }, out)
+            value(plain, node, &mut NodePath { nodes: &nodes, trail: Vec::new(), level: 0, start: out.len() }, out)
         });
     }
-    value(plain, document, &mut Way { nodes: &nodes, trail: Vec::new(), level: 0, start: out.len() }, out)
+    value(plain, document, &mut NodePath { nodes: &nodes, trail: Vec::new(), level: 0, start: out.len() }, out)
 }
 
 /// The plain form of a node that names none of its document.
-pub(super) fn node(plain: &Plain, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn node(plain: &PlainRules, part: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let nodes = Nodes::default();
-    value(plain, part, &mut Way { nodes: &nodes, trail: Vec::new(), level: 0, start: out.len() }, out)
+    value(plain, part, &mut NodePath { nodes: &nodes, trail: Vec::new(), level: 0, start: out.len() }, out)
 }
 
 /// The members of a collection of Hydra.
@@ -57,7 +57,7 @@ fn is_collection(part: Part<'_>) -> bool {
         .any(|one| one.text().is_some_and(|one| one.ends_with("Collection")))
 }
 
-fn value<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn value<'a>(plain: &PlainRules, part: Part<'a>, way: &mut NodePath<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
     plain.check_size(out.len() - way.start)?;
     if part.is_list() {
         return list(part.items(), out, |item, out| value(plain, item, way, out));
@@ -81,7 +81,7 @@ fn value<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec
 }
 
 /// A node that is only named: the node of the document, or its address.
-fn named<'a>(plain: &Plain, id: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn named<'a>(plain: &PlainRules, id: Part<'a>, way: &mut NodePath<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let found = way.nodes.0.get(id.bytes()).copied();
     match found.filter(|_| plain.resolves(way.level + 1) && !way.trail.contains(&id.bytes())) {
         Some(node) => {
@@ -98,7 +98,7 @@ fn named<'a>(plain: &Plain, id: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec<u
     }
 }
 
-fn written<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn written<'a>(plain: &PlainRules, part: Part<'a>, way: &mut NodePath<'a, '_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let id = part.field("@id");
     way.trail.extend(id.map(Part::bytes));
     let mut object = Object::default();
@@ -123,7 +123,7 @@ fn written<'a>(plain: &Plain, part: Part<'a>, way: &mut Way<'a, '_>, out: &mut V
             }
         }
     }
-    let mut links = Links::default();
+    let mut links = ObjectLinks::default();
     if let Some(id) = id {
         way.trail.pop();
         links.add("self", id);

@@ -1,6 +1,6 @@
 //! An object while it is written.
 
-use super::rules::{Links, Plain};
+use super::rules::{ObjectLinks, PlainRules};
 use crate::hypermedia::part::Part;
 use crate::json::write_string;
 
@@ -46,7 +46,13 @@ impl Object {
     }
 
     /// Appends its links, if they are wanted and it has no field of that name.
-    pub fn links(&mut self, plain: &Plain, links: &Links<'_>, taken: impl FnOnce(&str) -> bool, out: &mut Vec<u8>) {
+    pub fn links(
+        &mut self,
+        plain: &PlainRules,
+        links: &ObjectLinks<'_>,
+        taken: impl FnOnce(&str) -> bool,
+        out: &mut Vec<u8>,
+    ) {
         if let Some(name) = &plain.links
             && !taken(name)
         {

@@ -1,7 +1,7 @@
 //! OData: names with `@` are about a field, and no field; expanded entities stand where they belong.
 
 use super::object::Object;
-use super::rules::{Links, Plain, list};
+use super::rules::{ObjectLinks, PlainRules, list};
 use crate::error::Error;
 use crate::hypermedia::part::Part;
 
@@ -14,7 +14,7 @@ pub(super) enum Version {
     Four,
 }
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     let wrapped = document.fields().count() == 1;
     if let (Some(within), true) = (document.field("d"), wrapped) {
         let results = within.field("results").filter(|results| results.is_list());
@@ -38,7 +38,7 @@ pub(super) fn is_entity(object: Part<'_>) -> bool {
     one("@odata.context") || one("@context") || of_entity.iter().any(|name| object.field(name).is_some())
 }
 
-pub(super) fn value(plain: &Plain, part: Part<'_>, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn value(plain: &PlainRules, part: Part<'_>, version: Version, out: &mut Vec<u8>) -> Result<(), Error> {
     if part.is_list() {
         return list(part.items(), out, |item, out| value(plain, item, version, out));
     }
@@ -48,7 +48,7 @@ pub(super) fn value(plain: &Plain, part: Part<'_>, version: Version, out: &mut V
     }
     let version = if part.field("__metadata").is_some() { Version::Two } else { version };
     let mut object = Object::default();
-    let mut links = Links::default();
+    let mut links = ObjectLinks::default();
     if let Some(own) = part.field("__metadata").and_then(|metadata| metadata.field("uri")) {
         links.add("self", own);
     }

@@ -30,7 +30,7 @@ const SPREAD: usize = 16;
 
 /// How documents become plain JSON.
 #[derive(Clone, Debug)]
-pub struct Plain {
+pub struct PlainRules {
     pub format: Format,
     /// How many levels of parts are nested. By default, all that a resource holds itself, and three of those that it
     /// only names.
@@ -43,7 +43,7 @@ pub struct Plain {
     pub bound: usize,
 }
 
-impl Plain {
+impl PlainRules {
     /// Whether parts of this level are nested. Those of the item itself have the level 1.
     pub(super) fn nests(&self, level: usize) -> bool {
         self.depth.is_none_or(|depth| level <= depth)
@@ -173,9 +173,9 @@ pub(super) fn each<'a>(
 
 /// The addresses of an object, each under its relation.
 #[derive(Default)]
-pub(super) struct Links<'a>(Ordered<std::borrow::Cow<'a, str>, Vec<Part<'a>>>);
+pub(super) struct ObjectLinks<'a>(Ordered<std::borrow::Cow<'a, str>, Vec<Part<'a>>>);
 
-impl<'a> Links<'a> {
+impl<'a> ObjectLinks<'a> {
     pub(super) fn add(&mut self, name: impl Into<std::borrow::Cow<'a, str>>, address: Part<'a>) {
         if address.is_null() {
             return;

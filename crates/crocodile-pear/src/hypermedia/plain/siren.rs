@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::object::Object;
-use super::rules::{Links, Plain, list};
+use super::rules::{ObjectLinks, PlainRules, list};
 use crate::error::Error;
 use crate::hypermedia::part::{Members, Part};
 use crate::json::ordered::Ordered;
@@ -11,7 +11,7 @@ use crate::json::ordered::Ordered;
 /// Members of an entity. Others were put into it.
 const MEMBERS: [&str; 8] = ["class", "rel", "href", "type", "title", "properties", "entities", "actions"];
 
-pub(super) fn document(plain: &Plain, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     match document.is_list() {
         true => list(document.items(), out, |item, out| entity(plain, item, 0, out)),
         false => entity(plain, document, 0, out),
@@ -28,7 +28,7 @@ fn is_entity(part: Part<'_>) -> bool {
         && ["properties", "entities", "links", "actions", "class"].iter().any(|name| part.field(name).is_some())
 }
 
-pub(super) fn entity(plain: &Plain, part: Part<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn entity(plain: &PlainRules, part: Part<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     if part.is_list() {
         return list(part.items(), out, |item, out| entity(plain, item, level, out));
     }
@@ -44,7 +44,7 @@ pub(super) fn entity(plain: &Plain, part: Part<'_>, level: usize, out: &mut Vec<
 
 /// Appends what an entity has, but for the sub-entities of some names.
 pub(super) fn rest(
-    plain: &Plain,
+    plain: &PlainRules,
     part: Part<'_>,
     level: usize,
     object: &mut Object,
@@ -65,7 +65,7 @@ pub(super) fn rest(
             }
         }
     }
-    let mut links = Links::default();
+    let mut links = ObjectLinks::default();
     let mut parts: Ordered<Cow<'_, str>, Vec<Part<'_>>> = Ordered::default();
     for sub in part.field("entities").into_iter().flat_map(Part::items) {
         let Some(name) = name(sub) else { continue };
@@ -106,7 +106,7 @@ pub(super) fn rest(
 }
 
 /// The members of a collection are a list also where there is one.
-pub(super) fn is_always_list(plain: &Plain, name: &str) -> bool {
+pub(super) fn is_always_list(plain: &PlainRules, name: &str) -> bool {
     name == "item" || plain.is_list(name)
 }
 

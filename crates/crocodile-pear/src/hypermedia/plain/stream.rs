@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::document::document;
 use super::object::Object;
-use super::rules::{Format, Plain, list};
+use super::rules::{Format, PlainRules, list};
 use super::{collection_json, hal, json_api, json_ld, odata, siren};
 use crate::error::{Error, Kind};
 use crate::hypermedia::included::Included;
@@ -28,9 +28,9 @@ const SMALL: usize = offload::SMALL;
 /// resources of JSON:API that name others, until what is included has come.
 #[derive(Clone)]
 pub struct PlainStream {
-    plain: Arc<Plain>,
+    plain: Arc<PlainRules>,
     skeleton: Skeleton,
-    root: Root,
+    root: DocumentRoot,
     /// A part that is large, and not written yet.
     heavy: Option<(Option<Bytes>, Raw)>,
     last: Last,
@@ -38,7 +38,7 @@ pub struct PlainStream {
 
 /// How far a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteProgress {
     /// There is more to write.
     More,
     /// The next part takes long: [`PlainStream::settle`] writes it.
@@ -48,13 +48,13 @@ pub enum Written {
 }
 
 #[derive(Clone, Default)]
-struct Root {
+struct DocumentRoot {
     /// The keys of what is open, the root first.
     path: Vec<MemberKey>,
     /// The first byte of the root, and of the value that was read last.
     root: u8,
     first: u8,
-    shape: Shape,
+    shape: ContainerShape,
     object: Object,
     /// Whether an item was written into the open list.
     begun: bool,
@@ -78,7 +78,7 @@ struct Root {
 type MemberKey = Option<Bytes>;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Shape {
+enum ContainerShape {
     /// The kind is not known yet.
     #[default]
     Open,
@@ -106,9 +106,9 @@ enum Last {
 
 impl PlainStream {
     /// A document of a format that streams.
-    pub fn new(plain: Arc<Plain>) -> Self {
+    pub fn new(plain: Arc<PlainRules>) -> Self {
         let skeleton = Skeleton::new(plain.bound);
-        PlainStream { plain, skeleton, root: Root::default(), heavy: None, last: Last::Unknown }
+        PlainStream { plain, skeleton, root: DocumentRoot::default(), heavy: None, last: Last::Unknown }
     }
 
     /// Takes the next piece of the document. What was written of the pieces before must have been asked for.
@@ -121,20 +121,20 @@ impl PlainStream {
     /// # Errors
     /// `Malformed` for a document that is not JSON, `Unusable` for one of another format, `Oversized` for an item or for
     /// what is held. Nothing comes after it.
-    pub fn write(&mut self, size: usize, out: &mut Vec<u8>) -> Result<Written, Error> {
+    pub fn write(&mut self, size: usize, out: &mut Vec<u8>) -> Result<WriteProgress, Error> {
         let (plain, root) = (&*self.plain, &mut self.root);
         while out.len() < size {
             let event = self.skeleton.next(&mut |key, first| root.take(plain, key, first))?;
             match event {
-                None => return Ok(Written::Wait),
+                None => return Ok(WriteProgress::Wait),
                 Some(Event::Value(key, value)) if value.bytes().len() > SMALL => {
                     self.heavy = Some((key, value));
-                    return Ok(Written::Heavy);
+                    return Ok(WriteProgress::Heavy);
                 }
                 Some(event) => root.event(plain, event, out)?,
             }
         }
-        Ok(Written::More)
+        Ok(WriteProgress::More)
     }
 
     /// Appends the large part that comes next.
@@ -169,13 +169,13 @@ impl PlainStream {
     ///
     /// # Errors
     /// The errors of [`PlainStream::write`].
-    pub fn rest(&mut self, size: usize, out: &mut Vec<u8>) -> Result<Written, Error> {
-        let Last::Resolving { at, written } = &mut self.last else { return Ok(Written::Wait) };
+    pub fn rest(&mut self, size: usize, out: &mut Vec<u8>) -> Result<WriteProgress, Error> {
+        let Last::Resolving { at, written } = &mut self.last else { return Ok(WriteProgress::Wait) };
         let (plain, root) = (&*self.plain, &mut self.root);
         if root.waiting.is_empty() {
             root.end(plain, out)?;
             self.last = Last::Over;
-            return Ok(Written::Wait);
+            return Ok(WriteProgress::Wait);
         }
         let others = root.included.iter().chain(&root.waiting).map(Part::of);
         let included = root.named.get_or_insert_with(|| Included::of(others));
@@ -183,7 +183,7 @@ impl PlainStream {
             let Some(item) = root.waiting.get(*at) else {
                 out.push(b']');
                 self.last = Last::Over;
-                return Ok(Written::Wait);
+                return Ok(WriteProgress::Wait);
             };
             if *written > plain.spread() {
                 return Err(json_api::spread(plain));
@@ -194,24 +194,24 @@ impl PlainStream {
             *written += out.len() - before;
             *at += 1;
         }
-        Ok(Written::More)
+        Ok(WriteProgress::More)
     }
 }
 
-impl Root {
+impl DocumentRoot {
     fn is_at(&self, keys: &[&str]) -> bool {
         let same = |(open, name): (&MemberKey, &&str)| open.as_ref().is_some_and(|key| walk::is(key, name));
         self.path.len() == keys.len() + 1 && self.path[1..].iter().zip(keys).all(same)
     }
 
     /// How a value is read.
-    fn take(&mut self, plain: &Plain, key: Option<&[u8]>, first: u8) -> Take {
+    fn take(&mut self, plain: &PlainRules, key: Option<&[u8]>, first: u8) -> Take {
         self.first = first;
         if self.path.is_empty() {
             self.root = first;
             return Take::Open;
         }
-        let (Some(key), Shape::Open | Shape::Object) = (key, self.shape) else {
+        let (Some(key), ContainerShape::Open | ContainerShape::Object) = (key, self.shape) else {
             // An item of an open list; behind the list, only more of the document's own members.
             return if key.is_none() || self.is_wanted(plain, key) { self.open(plain, key, first) } else { Take::Skip };
         };
@@ -229,12 +229,12 @@ impl Root {
     }
 
     /// Whether a member behind the list still counts.
-    fn is_wanted(&self, plain: &Plain, key: Option<&[u8]>) -> bool {
+    fn is_wanted(&self, plain: &PlainRules, key: Option<&[u8]>) -> bool {
         let included = |key: &[u8]| walk::is(key, "included") && !self.waiting.is_empty();
         plain.format == Format::JsonApi && self.is_at(&[]) && key.is_some_and(included)
     }
 
-    fn open(&self, plain: &Plain, key: Option<&[u8]>, first: u8) -> Take {
+    fn open(&self, plain: &PlainRules, key: Option<&[u8]>, first: u8) -> Take {
         let (is, list) = (|name: &str| key.is_some_and(|key| walk::is(key, name)), first == b'[');
         let object = first == b'{';
         let opens = match plain.format {
@@ -266,10 +266,10 @@ impl Root {
         })
     }
 
-    fn event(&mut self, plain: &Plain, event: Event, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn event(&mut self, plain: &PlainRules, event: Event, out: &mut Vec<u8>) -> Result<(), Error> {
         match event {
             Event::Value(None, value) if self.path.is_empty() => {
-                self.shape = Shape::Scalar;
+                self.shape = ContainerShape::Scalar;
                 out.extend_from_slice(value.bytes());
             }
             Event::Open(key) => self.enter(plain, key, out),
@@ -282,11 +282,11 @@ impl Root {
     }
 
     /// Whether what is open is the root, or stands for it.
-    fn is_member(&self, plain: &Plain) -> bool {
+    fn is_member(&self, plain: &PlainRules) -> bool {
         plain.format != Format::Hal || self.path.len() == 1
     }
 
-    fn enter(&mut self, plain: &Plain, key: MemberKey, out: &mut Vec<u8>) {
+    fn enter(&mut self, plain: &PlainRules, key: MemberKey, out: &mut Vec<u8>) {
         let of = |name: &str| key.as_ref().is_some_and(|key| walk::is(key, name));
         match plain.format {
             Format::Hal if self.path.is_empty() => {}
@@ -299,18 +299,20 @@ impl Root {
                     self.begun = false;
                 }
             }
-            Format::JsonApi if of("data") => self.shape = Shape::List,
-            Format::CollectionJson if of("items") => self.shape = Shape::List,
+            Format::JsonApi if of("data") => self.shape = ContainerShape::List,
+            Format::CollectionJson if of("items") => self.shape = ContainerShape::List,
             Format::CollectionJson if of("collection") => self.streamed = Some(String::new()),
-            Format::Odata if of("value") || of("results") || self.first == b'[' && of("d") => self.shape = Shape::List,
-            Format::JsonLd if self.path.len() == 1 => self.shape = Shape::List,
-            Format::Siren if of("entities") => self.shape = Shape::Object,
+            Format::Odata if of("value") || of("results") || self.first == b'[' && of("d") => {
+                self.shape = ContainerShape::List
+            }
+            Format::JsonLd if self.path.len() == 1 => self.shape = ContainerShape::List,
+            Format::Siren if of("entities") => self.shape = ContainerShape::Object,
             _ => {}
         }
         self.path.push(key);
     }
 
-    fn close(&mut self, plain: &Plain, out: &mut Vec<u8>) {
+    fn close(&mut self, plain: &PlainRules, out: &mut Vec<u8>) {
         let key = self.path.pop().flatten();
         let of = |name: &str| key.as_ref().is_some_and(|key| walk::is(key, name));
         match plain.format {
@@ -322,7 +324,7 @@ impl Root {
         }
     }
 
-    fn hold(&mut self, plain: &Plain, size: usize) -> Result<(), Error> {
+    fn hold(&mut self, plain: &PlainRules, size: usize) -> Result<(), Error> {
         self.held += size + ENTRY;
         if self.held <= plain.bound {
             return Ok(());
@@ -338,7 +340,7 @@ impl Root {
         Err(Error::new(Kind::Oversized, detail))
     }
 
-    fn member(&mut self, plain: &Plain, key: Bytes, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn member(&mut self, plain: &PlainRules, key: Bytes, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
         if plain.format != Format::Hal {
             self.hold(plain, key.len() + value.bytes().len())?;
             self.members.push((key, value));
@@ -365,7 +367,7 @@ impl Root {
     }
 
     /// A part of HAL that is no list.
-    fn embedded(&mut self, plain: &Plain, rel: &[u8], part: &Raw, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn embedded(&mut self, plain: &PlainRules, rel: &[u8], part: &Raw, out: &mut Vec<u8>) -> Result<(), Error> {
         let name = name_of(rel);
         self.hold(plain, name.len())?;
         if self.names.insert(name.clone()) {
@@ -376,7 +378,7 @@ impl Root {
     }
 
     /// An item of an open list.
-    fn item(&mut self, plain: &Plain, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn item(&mut self, plain: &PlainRules, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
         let part = Part::of(&value);
         match plain.format {
             Format::Hal if self.path.len() == 3 && self.streamed.is_none() => return Ok(()),
@@ -415,7 +417,7 @@ impl Root {
     }
 
     /// The members of a collection leave at once, the other sub-entities after them.
-    fn sub_entity(&mut self, plain: &Plain, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn sub_entity(&mut self, plain: &PlainRules, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
         let part = Part::of(&value);
         let name = siren::name(part).filter(|_| part.field("href").is_none());
         let streams = name.filter(|name| plain.nests(1) && siren::is_always_list(plain, name));
@@ -435,16 +437,16 @@ impl Root {
     }
 
     /// Appends the end of the document, or all of one that is no list.
-    fn end(&mut self, plain: &Plain, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn end(&mut self, plain: &PlainRules, out: &mut Vec<u8>) -> Result<(), Error> {
         let object = std::mem::take(&mut self.object);
         match (plain.format, self.shape) {
-            (_, Shape::Scalar) => {}
-            _ if self.root == b'[' || self.shape == Shape::List => {
+            (_, ContainerShape::Scalar) => {}
+            _ if self.root == b'[' || self.shape == ContainerShape::List => {
                 out.extend_from_slice(if self.begun { b"]" } else { b"[]" });
             }
             (Format::CollectionJson, _) if self.streamed.is_some() => out.extend_from_slice(b"[]"),
             (Format::Hal, _) => object.end(out),
-            (Format::Siren, Shape::Object) => {
+            (Format::Siren, ContainerShape::Object) => {
                 let (mut object, rest, streamed) = (object, self.assemble()?, self.streamed.clone());
                 let written = |name: &str| streamed.as_deref() == Some(name);
                 siren::rest(plain, Part::of(&rest), 0, &mut object, &written, out)?;

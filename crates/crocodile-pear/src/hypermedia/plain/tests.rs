@@ -9,29 +9,29 @@ use super::*;
 use crate::error::{Error, Kind};
 use crate::json::Raw;
 
-fn rules(format: Format) -> Plain {
-    Plain { format, depth: None, links: None, lists: Vec::new(), bound: 1 << 20 }
+fn rules(format: Format) -> PlainRules {
+    PlainRules { format, depth: None, links: None, lists: Vec::new(), bound: 1 << 20 }
 }
 
 fn raw(document: &str) -> Raw {
     Raw::check(&document.to_owned().into()).expect("JSON")
 }
 
-fn whole(plain: &Plain, document: &str) -> Result<Value, Error> {
+fn whole(plain: &PlainRules, document: &str) -> Result<Value, Error> {
     let made = super::document(plain, &raw(document))?;
     Ok(serde_json::from_slice(made.bytes()).expect("JSON"))
 }
 
-fn streamed(plain: &Plain, document: &str, size: usize) -> Result<String, Error> {
+fn streamed(plain: &PlainRules, document: &str, size: usize) -> Result<String, Error> {
     let mut stream = PlainStream::new(Arc::new(plain.clone()));
     let mut out = Vec::new();
     for piece in document.as_bytes().chunks(size) {
         stream.push(Bytes::copy_from_slice(piece));
         loop {
             match stream.write(usize::MAX, &mut out)? {
-                Written::Heavy => stream.settle(&mut out)?,
-                Written::More => {}
-                Written::Wait => break,
+                WriteProgress::Heavy => stream.settle(&mut out)?,
+                WriteProgress::More => {}
+                WriteProgress::Wait => break,
             }
         }
     }
@@ -40,14 +40,14 @@ fn streamed(plain: &Plain, document: &str, size: usize) -> Result<String, Error>
         let mut piece = Vec::new();
         let written = stream.rest(1, &mut piece)?;
         out.extend_from_slice(&piece);
-        if written != Written::More {
+        if written != WriteProgress::More {
             return Ok(String::from_utf8(out).expect("UTF-8"));
         }
     }
 }
 
 /// The plain form of a document, which is the same whole, in pieces of any size, and in one.
-fn plain(plain: &Plain, document: &str) -> Value {
+fn plain(plain: &PlainRules, document: &str) -> Value {
     let made = whole(plain, document).expect("plain");
     if plain.format.streams() {
         for size in [1, 2, 7, 100, document.len()] {
@@ -92,7 +92,7 @@ fn hal_has_its_fields_and_what_is_embedded() {
             {"total": 30.00, "currency": "USD", "status": "shipped"},
             {"total": 20.00, "currency": "USD", "status": "processing"}]})
     );
-    let linked = Plain { links: Some("links".into()), ..hal.clone() };
+    let linked = PlainRules { links: Some("links".into()), ..hal.clone() };
     let made = plain(&linked, HAL_ORDERS);
     assert_eq!(
         made["links"],
@@ -100,7 +100,7 @@ fn hal_has_its_fields_and_what_is_embedded() {
             "ea:admin": ["/admins/2", "/admins/5"]})
     );
     assert_eq!(made["ea:order"][1]["links"]["ea:customer"], json!("/customers/12369"));
-    let flat = Plain { depth: Some(0), ..hal.clone() };
+    let flat = PlainRules { depth: Some(0), ..hal.clone() };
     assert_eq!(plain(&flat, HAL_ORDERS), json!({"currentlyProcessing": 14, "shippedToday": 20}));
     // Numbers and keys stay as they are written.
     let text = streamed(&hal, HAL_ORDERS, 50).expect("plain");
@@ -133,9 +133,9 @@ fn hal_keeps_what_is_no_part_of_the_format() {
     ] {
         assert_eq!(plain(&hal, document), wanted, "{document}");
     }
-    let lists = Plain { lists: vec!["a".into()], ..hal.clone() };
+    let lists = PlainRules { lists: vec!["a".into()], ..hal.clone() };
     assert_eq!(plain(&lists, r#"{"_embedded":{"a":{"n":1},"b":{"n":2}}}"#), json!({"a": [{"n": 1}], "b": {"n": 2}}));
-    let two = Plain { depth: Some(1), ..hal };
+    let two = PlainRules { depth: Some(1), ..hal };
     assert_eq!(plain(&two, r#"{"_embedded":{"a":{"n":1,"_embedded":{"b":{"m":2}}}}}"#), json!({"a": {"n": 1}}));
 }
 
@@ -178,14 +178,14 @@ fn json_api_has_its_compound_documents_resolved() {
             {"type": "comments", "id": "5", "body": "First!", "author": {"type": "people", "id": "2"}},
             {"type": "comments", "id": "12", "body": "I like XML better", "author": dan}]}])
     );
-    let flat = Plain { depth: Some(0), ..api.clone() };
+    let flat = PlainRules { depth: Some(0), ..api.clone() };
     assert_eq!(
         plain(&flat, ARTICLES),
         json!([{"type": "articles", "id": "1", "title": "JSON:API paints my bikeshed!",
             "author": {"type": "people", "id": "9"},
             "comments": [{"type": "comments", "id": "5"}, {"type": "comments", "id": "12"}]}])
     );
-    let linked = Plain { links: Some("_links".into()), depth: Some(1), ..api };
+    let linked = PlainRules { links: Some("_links".into()), depth: Some(1), ..api };
     let made = plain(&linked, ARTICLES);
     assert_eq!(
         made[0]["_links"],
@@ -267,7 +267,7 @@ fn siren_has_its_properties_and_sub_entities() {
         json!({"orderNumber": 42, "itemCount": 3, "status": "pending",
             "customer": {"customerId": "pj123", "name": "Peter Joseph"}})
     );
-    let linked = Plain { links: Some("links".into()), ..siren.clone() };
+    let linked = PlainRules { links: Some("links".into()), ..siren.clone() };
     let made = plain(&linked, ORDER);
     assert_eq!(
         made["links"],
@@ -293,7 +293,7 @@ fn siren_has_its_properties_and_sub_entities() {
     ] {
         assert_eq!(plain(&siren, document), wanted, "{document}");
     }
-    let flat = Plain { depth: Some(0), ..siren };
+    let flat = PlainRules { depth: Some(0), ..siren };
     assert_eq!(plain(&flat, ORDER), json!({"orderNumber": 42, "itemCount": 3, "status": "pending"}));
 }
 
@@ -322,7 +322,7 @@ fn collection_json_has_objects_of_its_data() {
         plain(&collection, FRIENDS),
         json!([{"full-name": "J. Doe", "email": "jdoe@example.org"}, {"full-name": "M. Smith", "age": null, "tags": ["a"]}])
     );
-    let linked = Plain { links: Some("links".into()), ..collection.clone() };
+    let linked = PlainRules { links: Some("links".into()), ..collection.clone() };
     assert_eq!(
         plain(&linked, FRIENDS)[0]["links"],
         json!({"self": "http://example.org/friends/jdoe", "blog": "http://examples.org/blogs/jdoe",
@@ -380,7 +380,7 @@ fn odata_has_its_properties() {
     ] {
         assert_eq!(plain(&odata, document), wanted, "{document}");
     }
-    let linked = Plain { links: Some("links".into()), ..odata };
+    let linked = PlainRules { links: Some("links".into()), ..odata };
     assert_eq!(
         plain(
             &linked,
@@ -433,7 +433,7 @@ fn json_ld_has_its_nodes() {
 
 #[test]
 fn feeds_have_their_entries() {
-    let atom = Plain { links: Some("links".into()), ..rules(Format::Atom) };
+    let atom = PlainRules { links: Some("links".into()), ..rules(Format::Atom) };
     // RFC 4287, section 1.1, as XML is read to JSON; and an RSS item.
     let feed = r##"{"feed":{"@xmlns":"http://www.w3.org/2005/Atom","title":"Example Feed","link":{"@href":"http://example.org/"},
         "updated":"2003-12-13T18:30:02Z","author":{"name":"John Doe"},"id":"urn:uuid:60a76c80","entry":{"title":{"@type":"text","#text":"Atom-Powered Robots Run Amok"},
@@ -493,7 +493,7 @@ fn what_is_resolved_is_bounded() {
     let all: Vec<Value> = (0..40).map(|id| json!({"type": "a", "id": id.to_string()})).collect();
     let resource = |id: usize| json!({"type": "a", "id": id.to_string(), "attributes": {"x": "x".repeat(100)}, "relationships": {"all": {"data": all}}});
     let document = json!({"data": (0..40).map(resource).collect::<Vec<_>>()}).to_string();
-    let deep = Plain { depth: Some(50), ..rules(Format::JsonApi) };
+    let deep = PlainRules { depth: Some(50), ..rules(Format::JsonApi) };
     assert_eq!(whole(&deep, &document).expect_err("too large").kind(), Kind::Oversized);
     assert_eq!(streamed(&deep, &document, 4096).expect_err("too large").kind(), Kind::Oversized);
     // One large resource that each item names.
@@ -511,7 +511,7 @@ fn what_is_resolved_is_bounded() {
     let many: Vec<Value> = (0..20_000).map(|id| json!({"type": "p", "id": id.to_string()})).collect();
     let document = json!({"included": many, "data": []}).to_string();
     assert_eq!(streamed(&api, &document, 4096).expect_err("too large").kind(), Kind::Oversized);
-    assert_eq!(streamed(&Plain { depth: Some(0), ..api }, &document, 4096).expect("skipped"), "[]");
+    assert_eq!(streamed(&PlainRules { depth: Some(0), ..api }, &document, 4096).expect("skipped"), "[]");
     // Parts as deep as JSON may be.
     let deep = format!("{}{}", r#"{"_embedded":{"a":"#.repeat(60), "1".to_owned() + &"}}".repeat(60));
     let made = plain(&rules(Format::Hal), &deep);
@@ -546,7 +546,7 @@ fn plain_beside_transform() {
     let (mut stream, mut out, mut made) = (PlainStream::new(rules.clone()), Vec::new(), 0);
     for piece in pieces() {
         stream.push(piece);
-        while stream.write(32 << 10, &mut out).expect("sound") == Written::More {
+        while stream.write(32 << 10, &mut out).expect("sound") == WriteProgress::More {
             made += std::mem::take(&mut out).len();
         }
         made += std::mem::take(&mut out).len();
@@ -605,7 +605,7 @@ fn each_name_is_found_at_once_however_many_there_are() {
         (Format::JsonLd, format!(r#"{{"@id":"/x","@nest":{{{relationships}}},{attributes}}}"#)),
     ];
     for (format, document) in documents {
-        let plain = Plain { links: Some("links".to_owned()), bound: 64 << 20, ..rules(format) };
+        let plain = PlainRules { links: Some("links".to_owned()), bound: 64 << 20, ..rules(format) };
         let made = whole(&plain, &document).expect("plain").to_string();
         assert_eq!(
             made.matches(&format!("\"r{}\":", COUNT - 1)).count(),

@@ -11,15 +11,15 @@ use super::upstream_call::Calling;
 use super::written::{Batch, Request};
 use crate::error::{Error, Kind};
 use crate::format;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::jq::{self, Data, Filter, Value};
 use crate::message::answer::{Answer, undescribe};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::message::names::{Base, Names};
 use crate::offload;
 use crate::pipeline::step::{Blame, Compile, evaluate};
 use crate::request::context::Scope;
-use crate::request::fetch_memo::{Document, Fetched};
+use crate::request::fetch_memo::{Fetched, FetchedDocument};
 use crate::template;
 use crate::upstream::{Directed, UpstreamCall};
 
@@ -191,7 +191,7 @@ impl Asking {
             if bodiless && size == 0 {
                 return Ok((0, BatchItems::Whole(jq::null().into())));
             }
-            let answer = Answer { body: Body::Bytes(body), ..answer };
+            let answer = Answer { body: AnswerBody::Bytes(body), ..answer };
             let text = format::Text::of(&answer);
             let data = format::data(answer, self.calling.terms.max_body).await?;
             if !used {
@@ -225,7 +225,7 @@ impl Asking {
     }
 
     /// The document of a value; null if there is none.
-    fn document(&self, found: &FoundItems, key: &BatchKey) -> Arc<Document> {
+    fn document(&self, found: &FoundItems, key: &BatchKey) -> Arc<FetchedDocument> {
         let many = self.batching.as_ref().is_some_and(|batching| batching.many);
         let (data, size) = match &found.items {
             BatchItems::Whole(data) => (data.clone(), found.size),
@@ -236,7 +236,7 @@ impl Asking {
             }
         };
         let (status, headers, base) = (found.status, found.headers.clone(), found.base.clone());
-        Arc::new(Document { status, data, headers, base, size })
+        Arc::new(FetchedDocument { status, data, headers, base, size })
     }
 
     fn name(&self, error: Error) -> Error {
@@ -248,7 +248,7 @@ impl Asking {
 struct FoundItems {
     status: StatusCode,
     items: BatchItems,
-    headers: Fields,
+    headers: AnswerFields,
     base: Base,
     size: usize,
 }

@@ -11,7 +11,7 @@ use super::written::ReadAs;
 use crate::error::Error;
 use crate::format;
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 
 /// The guards that stand before a JSON document so that browsers cannot run it as a script.
 const GUARDS: [&[u8]; 6] = [b")]}'", b"while(1);", b"while (1);", b"for(;;);", b"for (;;);", b"{}&&"];
@@ -21,7 +21,7 @@ const LONGEST: usize = 16;
 
 /// The answer in this format. An answer with another status than 2xx keeps its type: it may be an error page.
 pub(super) fn relabel(mut answer: Answer, read_as: ReadAs) -> Answer {
-    if !answer.is_usable() || !matches!(answer.body, Body::Bytes(_) | Body::Pulled(_)) {
+    if !answer.is_usable() || !matches!(answer.body, AnswerBody::Bytes(_) | AnswerBody::Pulled(_)) {
         return answer;
     }
     let charset = answer.headers.get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).and_then(charset);
@@ -35,7 +35,7 @@ pub(super) fn relabel(mut answer: Answer, read_as: ReadAs) -> Answer {
     {
         if let Ok(body) = plain.body.into_pulled() {
             plain.headers.remove(CONTENT_LENGTH);
-            plain.body = Body::Pulled(Box::pin(Unguarded { body, begun: Some(BytesMut::new()) }));
+            plain.body = AnswerBody::Pulled(Box::pin(Unguarded { body, begun: Some(BytesMut::new()) }));
             return plain;
         }
         return answer;
@@ -45,7 +45,7 @@ pub(super) fn relabel(mut answer: Answer, read_as: ReadAs) -> Answer {
 
 /// The answer, taken out.
 fn answer_of(answer: &mut Answer) -> Answer {
-    std::mem::replace(answer, Answer::new(answer.status, http::HeaderMap::new(), Body::empty()))
+    std::mem::replace(answer, Answer::new(answer.status, http::HeaderMap::new(), AnswerBody::empty()))
 }
 
 fn charset(media: &str) -> Option<String> {
@@ -56,7 +56,7 @@ fn charset(media: &str) -> Option<String> {
 
 /// A body without the guard that it begins with.
 struct Unguarded {
-    body: Pulled,
+    body: PulledBody,
     /// The bytes that came first, until it is known whether they are a guard.
     begun: Option<BytesMut>,
 }

@@ -16,8 +16,8 @@ use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Data, Filter};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
-use crate::message::names::{Base, Named, Names};
+use crate::message::body::AnswerBody;
+use crate::message::names::{Base, NamedResults, Names};
 use crate::message::side_channel::Passage;
 use crate::offload::{self, Work};
 use crate::pipeline::flow::Outcome;
@@ -26,9 +26,9 @@ use crate::pipeline::step::status::StatusRules;
 use crate::pipeline::step::view::View;
 use crate::pipeline::step::{ask_plain, ask_whole};
 use crate::request::context::Scope;
-use crate::request::fetch_memo::Document;
+use crate::request::fetch_memo::FetchedDocument;
 use crate::telemetry::request_record::CallNote;
-use crate::template::{Source, Template};
+use crate::template::{Template, TemplateSource};
 use crate::upstream::{
     CallFields, Directed, EventUse, Likeness, Presents, ReadyUpstream, TargetRoot, Timeouts, Trailing, UpstreamCall,
 };
@@ -146,7 +146,7 @@ pub(super) enum CallBody {
 const DESCRIBING: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE];
 
 /// The client's body, with its own content type where the call has none.
-fn as_it_came(bytes: &Bytes, scope: &Scope, fields: &mut CallFields) -> Result<Option<Body>, Error> {
+fn as_it_came(bytes: &Bytes, scope: &Scope, fields: &mut CallFields) -> Result<Option<AnswerBody>, Error> {
     let written = fields.get(CONTENT_TYPE);
     let parts = |media: Option<&HeaderValue>| media.is_some_and(|media| format::is_parts(media.as_bytes()));
     let both_parts = parts(written) && parts(scope.headers().get(CONTENT_TYPE));
@@ -159,12 +159,12 @@ fn as_it_came(bytes: &Bytes, scope: &Scope, fields: &mut CallFields) -> Result<O
     for name in DESCRIBING.into_iter().filter(|name| own || *name != CONTENT_TYPE) {
         fields.hand_on(&name, scope.headers());
     }
-    Ok(Some(Body::Bytes(bytes.clone())))
+    Ok(Some(AnswerBody::Bytes(bytes.clone())))
 }
 
 /// The names, with where the answer comes from.
 fn rebased(names: &Names, base: Base) -> Names {
-    let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+    let mut known: NamedResults = names.as_deref().cloned().unwrap_or_default();
     known.set_document(base);
     Some(Arc::new(known))
 }
@@ -288,7 +288,7 @@ impl Calling {
     }
 
     /// The answer of one value, as if it had been asked for alone.
-    pub(crate) fn pick(&self, document: &Document, names: &Names) -> Result<Answer, Error> {
+    pub(crate) fn pick(&self, document: &FetchedDocument, names: &Names) -> Result<Answer, Error> {
         if document.data.is_null() {
             let error = Error::new(Kind::Missing, "the answer has nothing for this value");
             return Err(error.of_upstream(self.upstream.name()));
@@ -347,7 +347,7 @@ impl Calling {
         }
         let body = self.body(&view, &mut fields)?;
         let trailing = match &body {
-            Some(Body::Pulled(_)) => upstream.trailing(scope, self.headers.iter().map(|(name, _)| name)),
+            Some(AnswerBody::Pulled(_)) => upstream.trailing(scope, self.headers.iter().map(|(name, _)| name)),
             _ => Trailing::default(),
         };
         let passage = match self.own && method == *scope.call_method() {
@@ -393,7 +393,7 @@ impl Calling {
         Directed::new(&self.upstream, upstream, call, (scope, likeness), set)
     }
 
-    pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<Body>, Error> {
+    pub(super) fn body(&self, view: &View<'_>, fields: &mut CallFields) -> Result<Option<AnswerBody>, Error> {
         match &self.body {
             CallBody::Nothing => Ok(None),
             CallBody::Body(_) if let Some(bytes) = view.scope.unread_body() => as_it_came(bytes, view.scope, fields),
@@ -401,13 +401,13 @@ impl Calling {
                 let value = view.evaluate(filter)?.into_value();
                 let Some(written) = fields.get(CONTENT_TYPE) else {
                     fields.write(&CONTENT_TYPE, Some(HeaderValue::from_static("application/json")));
-                    return Ok(Some(Body::Value(value)));
+                    return Ok(Some(AnswerBody::Value(value)));
                 };
                 let made = format::typed::write(&value, Some(written.as_bytes()))?;
                 if let Some(content_type) = made.content_type {
                     fields.write(&CONTENT_TYPE, Some(content_type));
                 }
-                Ok(Some(Body::Bytes(made.bytes)))
+                Ok(Some(AnswerBody::Bytes(made.bytes)))
             }
             CallBody::Clients | CallBody::Copy => {
                 let body = match self.body {
@@ -415,7 +415,7 @@ impl Calling {
                     _ => view.scope.take_body(),
                 };
                 let Some(body) = body else { return Ok(None) };
-                if matches!(&body, Body::Bytes(bytes) if bytes.is_empty()) && !takes_body(view.scope.method()) {
+                if matches!(&body, AnswerBody::Bytes(bytes) if bytes.is_empty()) && !takes_body(view.scope.method()) {
                     return Ok(None);
                 }
                 for name in DESCRIBING {
@@ -438,7 +438,7 @@ impl Calling {
         match &self.terms.otherwise {
             None => called,
             // A tunnel has no body to read.
-            Some(_) if matches!(&called, Ok(Answer { body: Body::Tunnel(_), .. })) => called,
+            Some(_) if matches!(&called, Ok(Answer { body: AnswerBody::Tunnel(_), .. })) => called,
             // Boxed: calls without this would carry the room.
             Some(otherwise) => {
                 Ok(Box::pin(self.whole(called)).await.unwrap_or_else(|| Answer::of_value(otherwise.clone())))

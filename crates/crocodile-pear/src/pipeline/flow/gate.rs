@@ -179,13 +179,13 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::message::body::Body;
+    use crate::message::body::AnswerBody;
 
     /// A body of 20 MiB, in chunks.
     async fn read() -> usize {
         let chunk = bytes::Bytes::from(vec![b'x'; 1 << 20]);
         let chunks = futures_util::stream::iter((0..20).map(move |_| Ok(http_body::Frame::data(chunk.clone()))));
-        let body = Body::Pulled(Box::pin(StreamBody::new(chunks)));
+        let body = AnswerBody::Pulled(Box::pin(StreamBody::new(chunks)));
         body.collect(32 << 20).await.expect("whole").len()
     }
 

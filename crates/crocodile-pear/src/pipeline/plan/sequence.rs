@@ -11,7 +11,7 @@ use http_body::Frame;
 use crate::error::Error;
 use crate::jq;
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 use crate::pipeline::flow::{Flow, Order, Outcome};
 use crate::pipeline::step::status::{failure, refuse};
 
@@ -30,13 +30,13 @@ pub(super) async fn first_come(flow: Flow) -> Outcome {
     let headers = first.headers.get(http::header::CONTENT_TYPE).cloned();
     let headers = HeaderMap::from_iter(headers.map(|media| (http::header::CONTENT_TYPE, media)));
     let body = Sequence { current: Some(body), rest: answers };
-    let answer = Answer::new(first.status, headers, Body::Pulled(Box::pin(body)));
+    let answer = Answer::new(first.status, headers, AnswerBody::Pulled(Box::pin(body)));
     Some(Ok(Answer { names: first.names, ..answer }))
 }
 
 /// The bodies of several answers, one after another; chunks of two are never mixed.
 struct Sequence<S> {
-    current: Option<Pulled>,
+    current: Option<PulledBody>,
     rest: S,
 }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::jq::{self, Data, Value};
 use crate::json::value::number;
 use crate::message::answer::Answer;
-use crate::message::names::{Named, Names};
+use crate::message::names::{NamedResults, Names};
 use crate::request::context::header_value;
 use crate::request::fetch_memo::Fetched;
 
@@ -90,7 +90,7 @@ pub fn gather(calls: Vec<(Arc<str>, Data)>) -> (Arc<str>, Data) {
 }
 
 fn set(names: &mut Names, name: &str, value: Value) {
-    let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+    let mut known: NamedResults = names.as_deref().cloned().unwrap_or_default();
     known.values.retain(|(other, _)| **other != *name);
     known.values.push((name.into(), value.into()));
     *names = Some(Arc::new(known));

@@ -3,7 +3,7 @@
 use super::compile::Compile;
 use crate::config::spec::{Expression, Located, suggest};
 use crate::jq;
-use crate::template::{self, Piece, Template, TemplateKind};
+use crate::template::{self, Template, TemplateKind, TemplatePiece};
 
 impl Compile<'_> {
     pub fn template(&mut self, written: &Located<String>, kind: TemplateKind) -> Option<Template> {
@@ -20,14 +20,14 @@ impl Compile<'_> {
         let (mut sound, mut in_path) = (true, kind == TemplateKind::Target);
         for (at, piece) in &pieces {
             sound &= self.check_piece(written, *at, piece, kind, in_path);
-            if let Piece::Text(text) = piece {
+            if let TemplatePiece::Text(text) = piece {
                 sound &= kind == TemplateKind::Field || self.check_target(written, *at, text, in_path);
                 in_path &= !text.contains('?');
             }
         }
         let rest = self.known.route.rest;
         let pieces = pieces.into_iter().map(|(at, piece)| match piece {
-            Piece::Param(name) if Some(name) == rest => (at, Piece::Rest(name)),
+            TemplatePiece::Param(name) if Some(name) == rest => (at, TemplatePiece::Rest(name)),
             piece => (at, piece),
         });
         if !sound {
@@ -49,18 +49,18 @@ impl Compile<'_> {
         &mut self,
         written: &Located<String>,
         at: usize,
-        piece: &Piece<'_>,
+        piece: &TemplatePiece<'_>,
         kind: TemplateKind,
         in_path: bool,
     ) -> bool {
         let (name, message, remedy) = match piece {
-            Piece::Param(_) | Piece::Rest(_) if self.known.route.unread => return false,
-            Piece::Jq(source) if doubled(source).is_some() => {
+            TemplatePiece::Param(_) | TemplatePiece::Rest(_) if self.known.route.unread => return false,
+            TemplatePiece::Jq(source) if doubled(source).is_some() => {
                 let inner = doubled(source).unwrap_or_default();
                 (source, "this is an object, and a URL takes a text".to_owned(), format!("write `{{{inner}}}`"))
             }
             // Outside of URLs an object may be wanted: as JSON, in the format of a log.
-            Piece::Jq(source) if kind == TemplateKind::Target && OBJECTS.contains(&source.trim()) => {
+            TemplatePiece::Jq(source) if kind == TemplateKind::Target && OBJECTS.contains(&source.trim()) => {
                 let remedy = match source.trim() {
                     "$query" => {
                         "write `?*` at the end of the path for the client's query, or `{$query.NAME}`".to_owned()
@@ -69,12 +69,12 @@ impl Compile<'_> {
                 };
                 (source, "this is an object, and a URL takes a text".to_owned(), remedy)
             }
-            Piece::Rest(name) if self.is_param(name) && self.known.route.rest != Some(name) => (
+            TemplatePiece::Rest(name) if self.is_param(name) && self.known.route.rest != Some(name) => (
                 name,
                 format!("`{name}` is one segment of the path, not the rest of it"),
                 format!("write `{{{name}}}`"),
             ),
-            Piece::Param(name) | Piece::Rest(name) if !self.is_param(name) => {
+            TemplatePiece::Param(name) | TemplatePiece::Rest(name) if !self.is_param(name) => {
                 let remedy = match suggest(name, self.known.route.params.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `{{{near}}}`?"),
                     None if jq::is_function(name, 0) => format!("write `{{({name})}}` for the function `{name}`"),
@@ -82,7 +82,7 @@ impl Compile<'_> {
                 };
                 (name, format!("no path parameter is named `{name}`"), remedy)
             }
-            Piece::Segments(source) if !in_path => {
+            TemplatePiece::Segments(source) if !in_path => {
                 (source, "only a path has segments".to_owned(), "leave out the `*`".to_owned())
             }
             _ => return true,

@@ -16,10 +16,10 @@ use super::rewrite::{Rewrite, resolve_dots, up_to_slash};
 use crate::error::Error;
 use crate::format;
 use crate::format::declared::{Declared, by_type};
-use crate::http::http1::{Fields, NameSet};
+use crate::http::http1::{AnswerFields, NameSet};
 use crate::hypermedia::links::{EventLinks, JsonLinks, LinkFate, LinkMap, LinkNames, LinkPlace, XmlLinks};
 use crate::message::answer::{Answer, OF_BYTES};
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 use crate::request::context::Scope;
 use crate::telemetry::log_limiter::LogLimiter;
 use crate::upstream::{PublicSpec, ReadyUpstream, UnservedSpec, UpstreamAddress, asked_host};
@@ -247,23 +247,23 @@ impl PublicLinks {
         answer.headers.remove_all(&FIELDS);
         weaken(&mut answer.headers);
         if *scope.call_method() == Method::HEAD {
-            answer.body = Body::Pulled(Box::pin(Untold));
+            answer.body = AnswerBody::Pulled(Box::pin(Untold));
             return Ok(answer);
         }
         let mut mapped =
             Mapped { body: None, waiting: Bytes::new(), trailers: None, reading: self.reading(form, scope) };
         answer.body = match answer.body {
-            Body::Bytes(bytes) if bytes.len() <= TURN => Body::Bytes(mapped.reading.whole(&bytes)),
-            Body::Json(raw) if raw.bytes().len() <= TURN => {
+            AnswerBody::Bytes(bytes) if bytes.len() <= TURN => AnswerBody::Bytes(mapped.reading.whole(&bytes)),
+            AnswerBody::Json(raw) if raw.bytes().len() <= TURN => {
                 set_json(&mut answer.headers);
-                Body::Bytes(mapped.reading.whole(raw.bytes()))
+                AnswerBody::Bytes(mapped.reading.whole(raw.bytes()))
             }
             body => {
-                if matches!(body, Body::Json(_) | Body::Value(_)) {
+                if matches!(body, AnswerBody::Json(_) | AnswerBody::Value(_)) {
                     set_json(&mut answer.headers);
                 }
                 mapped.body = Some(body.into_pulled()?);
-                Body::Pulled(Box::pin(mapped))
+                AnswerBody::Pulled(Box::pin(mapped))
             }
         };
         Ok(answer)
@@ -280,12 +280,12 @@ impl PublicLinks {
     }
 }
 
-fn set_json(headers: &mut Fields) {
+fn set_json(headers: &mut AnswerFields) {
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
 }
 
 /// An `etag` of other bytes is no strong one of these.
-fn weaken(headers: &mut Fields) {
+fn weaken(headers: &mut AnswerFields) {
     let weak = headers
         .get(ETAG)
         .filter(|etag| !etag.as_bytes().starts_with(b"W/"))
@@ -313,10 +313,10 @@ impl BodyForm {
     fn of(answer: &Answer) -> Option<Self> {
         let part = answer.status == StatusCode::PARTIAL_CONTENT || answer.headers.get(CONTENT_RANGE).is_some();
         match answer.body {
-            Body::Tunnel(_) => return None,
-            Body::Value(_) | Body::Json(_) => return Some(BodyForm::Json),
-            Body::Bytes(_) | Body::Pulled(_) if part => return None,
-            Body::Bytes(_) | Body::Pulled(_) => {}
+            AnswerBody::Tunnel(_) => return None,
+            AnswerBody::Value(_) | AnswerBody::Json(_) => return Some(BodyForm::Json),
+            AnswerBody::Bytes(_) | AnswerBody::Pulled(_) if part => return None,
+            AnswerBody::Bytes(_) | AnswerBody::Pulled(_) => {}
         }
         let media = answer.headers.media()?;
         match by_type(Some(media)) {
@@ -380,7 +380,7 @@ impl BodyLinks {
 /// A body whose links are mapped while it is pulled.
 struct Mapped {
     /// `None` after its end.
-    body: Option<Pulled>,
+    body: Option<PulledBody>,
     /// The bytes that have come and are not mapped yet.
     waiting: Bytes,
     trailers: Option<HeaderMap>,

@@ -8,10 +8,10 @@ use http::header::{CONTENT_LOCATION, HeaderValue, LINK, LOCATION, SET_COOKIE};
 use http::uri::Authority;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::http::http1::NameSet;
 use crate::request::context::Scope;
-use crate::template::{self, Part, RestForm, Template};
+use crate::template::{self, RestForm, Template, TemplatePart};
 use crate::upstream::{ReadyUpstream, asked_host};
 
 /// The fields that may point into the upstream.
@@ -22,7 +22,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// Removes targets from an answer that point into its upstream, for an answer that is not passed through as it is: to clients
 /// they would be addresses that they cannot reach, or other ones on the gateway.
-pub(crate) fn withhold(headers: &mut Fields, rewrite: Option<&Rewrite>, upstream: &ReadyUpstream, scope: &Scope) {
+pub(crate) fn withhold(headers: &mut AnswerFields, rewrite: Option<&Rewrite>, upstream: &ReadyUpstream, scope: &Scope) {
     static TARGETS: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([LOCATION, CONTENT_LOCATION]));
     if !headers.has_any(&TARGETS) {
         return;
@@ -81,11 +81,11 @@ impl Rewrite {
     /// From the template of a call and the path of the endpoint; `None` if an expression makes the path, because that
     /// cannot be reversed.
     pub(crate) fn new(target: &Template, route: &str) -> Option<Self> {
-        let piece = |part: &Part| match part {
-            Part::Text(text) => Some(PathPiece::Text(text.clone())),
-            Part::Param(name) => Some(PathPiece::Param(name.as_str().into())),
-            Part::Rest(form) => Some(PathPiece::Rest(*form)),
-            Part::Segments(..) | Part::Jq(..) => None,
+        let piece = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => Some(PathPiece::Text(text.clone())),
+            TemplatePart::Param(name) => Some(PathPiece::Param(name.as_str().into())),
+            TemplatePart::Rest(form) => Some(PathPiece::Rest(*form)),
+            TemplatePart::Segments(..) | TemplatePart::Jq(..) => None,
         };
         let from: Vec<PathPiece> = target.path().iter().map(piece).collect::<Option<_>>()?;
         let segments = route.split('/').skip(1).flat_map(|segment| {
@@ -115,7 +115,7 @@ impl Rewrite {
     }
 
     /// Rewrites the fields of an answer. A target elsewhere, or one without a path of the endpoint, stays unchanged.
-    pub(crate) fn apply(&self, headers: &mut Fields, upstream: &ReadyUpstream, scope: &Scope) {
+    pub(crate) fn apply(&self, headers: &mut AnswerFields, upstream: &ReadyUpstream, scope: &Scope) {
         // Most answers have none of these.
         if !headers.has_any(&FIELDS) {
             return;
@@ -462,7 +462,7 @@ mod tests {
 
     use super::super::rewrite::*;
     use crate::config::spec::Located;
-    use crate::message::body::Body;
+    use crate::message::body::AnswerBody;
     use crate::request::context::Params;
     use crate::template::TemplateKind;
     use crate::upstream::UpstreamSettings;
@@ -480,9 +480,9 @@ mod tests {
         let url = "http://shop.test:80/base".parse().expect("a URL");
         let upstream = ReadyUpstream::new(UpstreamSettings::new("shop", url)).expect("an upstream");
         let path = PathAndQuery::from_static("/t/a%20b/x");
-        let mut scope = Scope::new(Method::GET, Some(path), HeaderMap::new(), Body::empty());
+        let mut scope = Scope::new(Method::GET, Some(path), HeaderMap::new(), AnswerBody::empty());
         scope.set_params(Params { values: vec![("tenant".into(), "a b".to_owned())], rest: None });
-        let mut headers = Fields::from(HeaderMap::from_iter([(
+        let mut headers = AnswerFields::from(HeaderMap::from_iter([(
             LOCATION,
             HeaderValue::from_bytes(location.as_bytes()).expect("a value"),
         )]));

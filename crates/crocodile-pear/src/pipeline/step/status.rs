@@ -14,7 +14,7 @@ use crate::format;
 use crate::jq::{self, Data, Value};
 use crate::json::value::as_object;
 use crate::message::answer::Answer;
-use crate::request::fetch_memo::Document;
+use crate::request::fetch_memo::FetchedDocument;
 
 /// The most bytes of an upstream's problem document that are read for its reason.
 const PROBLEM: usize = 16 << 10;
@@ -134,7 +134,7 @@ impl StatusRules {
 
     /// The same for a document that has been read. Without a rule, the result is the document itself, or why it
     /// cannot be used.
-    pub fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
+    pub fn rule(&self, document: &FetchedDocument) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
         let refuse = || failure(document.status, &document.headers, &document.data);
         match self.find(document.status) {
             None if !document.status.is_success() => ControlFlow::Continue(Err(refuse())),
@@ -230,7 +230,7 @@ fn reason(problem: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::status::*;
-    use crate::message::body::Body;
+    use crate::message::body::AnswerBody;
     use http::HeaderValue;
 
     fn problem(status: u16, body: &str) -> Answer {
@@ -238,7 +238,7 @@ mod tests {
             (CONTENT_TYPE, HeaderValue::from_static("application/problem+json; charset=utf-8")),
             (RETRY_AFTER, HeaderValue::from_static("7")),
         ]);
-        Answer::new(StatusCode::from_u16(status).expect("a status"), headers, Body::Bytes(body.to_owned().into()))
+        Answer::new(StatusCode::from_u16(status).expect("a status"), headers, AnswerBody::Bytes(body.to_owned().into()))
     }
 
     async fn told(status: u16, body: &str) -> (u16, String, usize) {

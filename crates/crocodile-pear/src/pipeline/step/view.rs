@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::jq::{self, Data, Filter};
 use crate::message::names::Names;
 use crate::request::context::Scope;
-use crate::template::{Source, Template};
+use crate::template::{Template, TemplateSource};
 
 /// An item, and what else is known of it.
 pub struct View<'a> {
@@ -32,7 +32,7 @@ impl View<'_> {
     }
 }
 
-impl Source for View<'_> {
+impl TemplateSource for View<'_> {
     fn param(&self, name: &str) -> Option<&str> {
         self.scope.param(name)
     }

@@ -15,11 +15,11 @@ use http_body::Frame;
 use crate::choice;
 use crate::config::spec::Size;
 use crate::error::{Error, Kind};
-use crate::format::{self, Lines, sse};
+use crate::format::{self, LineBreaks, sse};
 use crate::jq;
 use crate::json;
 use crate::message::answer::Answer;
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Gate, Gated, HeldBodies, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::{failure, refuse};
@@ -174,7 +174,7 @@ pub(crate) async fn concatenate(flow: Flow, spec: Arc<Concatenate>) -> Outcome {
     };
     let headers = spec.headers();
     let body = Concatenation { held: held.into_iter(), items, spec, state: OutputState::Empty };
-    let body = if whole { Body::Bytes(body.whole()) } else { Body::Pulled(Box::pin(body)) };
+    let body = if whole { AnswerBody::Bytes(body.whole()) } else { AnswerBody::Pulled(Box::pin(body)) };
     let status = failure.as_ref().map_or(StatusCode::OK, Error::status);
     Some(Ok(Answer { failure, ..Answer::new(status, headers, body) }))
 }
@@ -200,8 +200,8 @@ impl Concatenate {
         headers
     }
 
-    fn lines(&self) -> Lines {
-        if self.form == As::Json { Lines::Kept } else { Lines::Joined }
+    fn lines(&self) -> LineBreaks {
+        if self.form == As::Json { LineBreaks::Kept } else { LineBreaks::Joined }
     }
 
     /// The text before an item. A list's first byte is set when its place in the list is known.

@@ -16,11 +16,11 @@ use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Decode, Definitions, Json, Located, Node, Size};
 use crate::error::{Error, Kind};
 use crate::format;
+use crate::format::csv::CsvRules;
 pub use crate::format::csv::Formulas;
-use crate::format::csv::Rules;
-use crate::format::list::{List, Next, OpenedList, open};
+use crate::format::list::{List, NextItem, OpenedList, open};
 use crate::message::answer::{Answer, of_whole, undescribe};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Shape, Spec};
@@ -169,7 +169,7 @@ impl Spec for Convert {
             let remedy = "put `merge` or `concatenate` before it";
             return cx.problems.error_here("`convert` takes one answer, but gets several", remedy);
         }
-        let rows = Rules { columns, formulas: formulas.value };
+        let rows = CsvRules { columns, formulas: formulas.value };
         let written = ConvertedBody { rows, max_body: max_body.bytes() };
         Some(Arc::new(Converting { forms: to.value, written: Arc::new(written) }))
     }
@@ -182,7 +182,7 @@ struct Converting {
 
 /// How formats are written.
 struct ConvertedBody {
-    rows: Rules,
+    rows: CsvRules,
     max_body: usize,
 }
 
@@ -240,7 +240,7 @@ async fn converted(mut answer: Answer, target: ConvertTarget, written: Arc<Conve
                 let mut out = Vec::new();
                 target.form.write(data.clone(), &written.rows, &mut out).map(|()| out)
             };
-            Body::Bytes(offload::run(weight, write).await?.into())
+            AnswerBody::Bytes(offload::run(weight, write).await?.into())
         }
     };
     describe(&mut headers, target);
@@ -263,11 +263,11 @@ fn describe(headers: &mut HeaderMap, target: ConvertTarget) {
 }
 
 /// A list, converted as it arrives. Its first piece is awaited: what fails until then still has a status.
-async fn pieces(list: List, form: Form, written: &ConvertedBody) -> Result<Body, Error> {
+async fn pieces(list: List, form: Form, written: &ConvertedBody) -> Result<AnswerBody, Error> {
     let mut list = ListConversion { list, writer: ListWriter::new(form, &written.rows), ended: false };
-    let Some(first) = list.piece().await? else { return Ok(Body::empty()) };
+    let Some(first) = list.piece().await? else { return Ok(AnswerBody::empty()) };
     if list.ended {
-        return Ok(Body::Bytes(first));
+        return Ok(AnswerBody::Bytes(first));
     }
     let rest = stream::unfold(Some(list), |list| async {
         let mut list = list?;
@@ -277,7 +277,7 @@ async fn pieces(list: List, form: Form, written: &ConvertedBody) -> Result<Body,
         }
     });
     let first = stream::once(std::future::ready(Ok(first)));
-    Ok(Body::Pulled(Box::pin(ConvertedPieces(first.chain(rest).boxed()))))
+    Ok(AnswerBody::Pulled(Box::pin(ConvertedPieces(first.chain(rest).boxed()))))
 }
 
 struct ListConversion {
@@ -295,14 +295,14 @@ impl ListConversion {
         }
         while !self.ended && out.len() < PIECE {
             match self.list.at_hand()? {
-                Next::Item(item) => self.write(item, &mut out).await?,
-                Next::Wait if out.is_empty() => {
+                NextItem::Item(item) => self.write(item, &mut out).await?,
+                NextItem::Wait if out.is_empty() => {
                     if let Some(last) = self.list.pull().await? {
                         self.write(last, &mut out).await?;
                     }
                 }
-                Next::Wait => break,
-                Next::End => {
+                NextItem::Wait => break,
+                NextItem::End => {
                     self.ended = true;
                     self.writer.finish(&mut out)?;
                 }

@@ -16,14 +16,14 @@ use crate::error::{Error, Kind};
 use crate::format;
 use crate::format::charset::Recoder;
 use crate::format::list::{self, OpenedList};
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::jq::{Data, Filter};
 use crate::json;
 use crate::json::Raw;
 use crate::json::items::Path;
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
-use crate::message::names::{Named, Names};
+use crate::message::body::{AnswerBody, PulledBody};
+use crate::message::names::{NamedResults, Names};
 use crate::offload;
 use crate::pipeline::flow::{Flow, Order, Producer, ReadBytes, interleave, turns};
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, part, weigh};
@@ -211,7 +211,7 @@ impl Division {
         let base = names.as_deref().and_then(|names| names.base(&self.part)).cloned();
         match (base, names) {
             (Some(base), Some(names)) => {
-                let mut names = Named::clone(names);
+                let mut names = NamedResults::clone(names);
                 names.set_document(base);
                 Some(Arc::new(names))
             }
@@ -276,8 +276,8 @@ struct ItemSource {
 }
 
 impl ItemSource {
-    fn producer(&self, item: Result<Body, Error>) -> Producer {
-        self.read.add(item.as_ref().ok().and_then(Body::length).unwrap_or(0));
+    fn producer(&self, item: Result<AnswerBody, Error>) -> Producer {
+        self.read.add(item.as_ref().ok().and_then(AnswerBody::length).unwrap_or(0));
         let outcome = match item {
             Ok(body) => Ok(self.answer(body)),
             Err(error) => Err(self.name(error).at_step("each")),
@@ -285,10 +285,10 @@ impl ItemSource {
         Producer::here(self.scope.next_producer(), Some(outcome))
     }
 
-    fn answer(&self, body: Body) -> Answer {
+    fn answer(&self, body: AnswerBody) -> Answer {
         // What is known to be JSON needs no field that says so.
-        let mut headers = Fields::default();
-        if !matches!(body, Body::Json(_) | Body::Value(_)) {
+        let mut headers = AnswerFields::default();
+        if !matches!(body, AnswerBody::Json(_) | AnswerBody::Value(_)) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let (names, upstream) = (self.names.clone(), self.upstream.clone());
@@ -307,11 +307,11 @@ impl ItemSource {
 struct ListDocument {
     items: json::items::Items,
     recoder: Recoder,
-    body: Pulled,
+    body: PulledBody,
 }
 
 impl ListDocument {
-    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Body>, Error>> {
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<AnswerBody>, Error>> {
         loop {
             if let Some(item) = self.items.next()? {
                 return Poll::Ready(Ok(Some(sound(item, self.items.depth()))));
@@ -320,7 +320,7 @@ impl ListDocument {
                 Some(chunk) => self.items.push(self.recoder.push(chunk?)?),
                 None => {
                     self.recoder.finish()?;
-                    return Poll::Ready(Ok(self.items.finish()?.map(Body::Bytes)));
+                    return Poll::Ready(Ok(self.items.finish()?.map(AnswerBody::Bytes)));
                 }
             }
         }
@@ -349,10 +349,10 @@ impl Stream for Dealing {
 }
 
 /// The body of an item, which is not checked again if it was checked as a part of the list.
-fn sound(item: Bytes, depth: Option<u8>) -> Body {
+fn sound(item: Bytes, depth: Option<u8>) -> AnswerBody {
     match depth {
-        Some(depth) => Body::Json(Raw::sound(item, depth)),
-        None => Body::Bytes(item),
+        Some(depth) => AnswerBody::Json(Raw::sound(item, depth)),
+        None => AnswerBody::Bytes(item),
     }
 }
 
@@ -368,7 +368,7 @@ impl ItemBound {
     }
 
     /// The item, or why the list ends here.
-    fn admit(&mut self, item: Result<Body, Error>) -> Result<Body, Error> {
+    fn admit(&mut self, item: Result<AnswerBody, Error>) -> Result<AnswerBody, Error> {
         let item = match item {
             Ok(_) if self.left == 0 => Err(too_many(self.limit).at_end_of_list()),
             Err(error) if self.left < self.limit => Err(error.at_end_of_list()),
@@ -387,8 +387,8 @@ struct ArrivingList {
 }
 
 impl ArrivingList {
-    async fn next(mut self) -> Option<(Result<Body, Error>, Self)> {
-        let item = self.list.as_mut()?.item().await.map(|item| item.map(Body::Bytes)).transpose()?;
+    async fn next(mut self) -> Option<(Result<AnswerBody, Error>, Self)> {
+        let item = self.list.as_mut()?.item().await.map(|item| item.map(AnswerBody::Bytes)).transpose()?;
         let item = self.bound.admit(item);
         if item.is_err() {
             self.list = None;

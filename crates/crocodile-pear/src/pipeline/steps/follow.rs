@@ -13,7 +13,7 @@ mod written;
 use std::sync::Arc;
 
 use crate::config::spec::{Expression, Located, Texts};
-use crate::hypermedia::{Form, Relation};
+use crate::hypermedia::{Relation, RelationFormat};
 use crate::jq::Data;
 use crate::pipeline::call::{Asking, fixed_method, headers};
 use crate::pipeline::step::status::StatusRules;
@@ -47,9 +47,9 @@ impl Follow {
         let written: Vec<(FollowForm, Located<String>)> = [
             self.link.as_ref().map(|link| (FollowForm::Jq(link.clone()), link.0.clone())),
             self.next.as_ref().map(|next| (FollowForm::Jq(next.clone()), next.0.clone())),
-            self.hal.as_ref().map(|name| relation(Form::Hal, name)),
-            self.json_api.as_ref().map(|name| relation(Form::JsonApi, name)),
-            self.siren.as_ref().map(|name| relation(Form::Siren, name)),
+            self.hal.as_ref().map(|name| relation(RelationFormat::Hal, name)),
+            self.json_api.as_ref().map(|name| relation(RelationFormat::JsonApi, name)),
+            self.siren.as_ref().map(|name| relation(RelationFormat::Siren, name)),
             self.action.as_ref().map(|name| (FollowForm::Action(name.value.clone()), name.clone())),
             self.link_header.as_ref().map(|name| (FollowForm::Header(name.value.as_str().into()), name.clone())),
         ]
@@ -76,7 +76,7 @@ impl Follow {
         }
     }
 
-    fn relation(&self, form: Form, name: &Located<String>) -> Relation {
+    fn relation(&self, form: RelationFormat, name: &Located<String>) -> Relation {
         Relation {
             form,
             name: name.value.clone(),

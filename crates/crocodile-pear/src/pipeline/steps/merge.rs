@@ -10,7 +10,7 @@ use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Data, Filter};
 use crate::message::answer::Answer;
-use crate::message::names::{Named, Names};
+use crate::message::names::{NamedResults, Names};
 use crate::offload;
 use crate::pipeline::flow::{Flow, Order, Outcome, Producer};
 use crate::pipeline::step::answers::{self, ANSWER, ANSWERS};
@@ -101,7 +101,7 @@ impl ReadAnswer {
     }
 
     /// Adds what this part makes known: its name, and the URLs of it and of those before it.
-    fn note(&self, names: &mut Named) {
+    fn note(&self, names: &mut NamedResults) {
         let own = self.names.iter().flat_map(|own| own.bases.iter());
         for (part, base) in own {
             match &self.name {
@@ -123,7 +123,7 @@ async fn merge(ready: Arc<ReadyMerge>, flow: Flow, scope: Arc<Scope>) -> Outcome
         Ok(parts) => parts,
         Err(error) => return Some(Err(error)),
     };
-    let mut names = Named::default();
+    let mut names = NamedResults::default();
     for part in &parts {
         part.note(&mut names);
     }

@@ -15,10 +15,10 @@ use crate::config::spec::{Located, Size, Texts, only};
 use crate::error::Error;
 use crate::format;
 use crate::format::charset::Recoder;
-use crate::hypermedia::plain::{Format, Plain as Rules, PlainStream, Written, document};
+use crate::hypermedia::plain::{Format, PlainRules as Rules, PlainStream, WriteProgress, document};
 use crate::json::Data;
 use crate::message::answer::Answer;
-use crate::message::body::{self, Body, Pulled};
+use crate::message::body::{self, AnswerBody, PulledBody};
 use crate::offload;
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Spec};
@@ -155,7 +155,8 @@ impl Spec for Plain {
         cx.explain(format!("plain JSON of {}", self.format.word()), Some(waits), 0);
         let depth = self.depth.map(|depth| usize::try_from(depth.value).unwrap_or(usize::MAX));
         let lists = self.lists.map(|names| names.0.into_iter().map(|name| name.value).collect()).unwrap_or_default();
-        let rules = |format| Rules { format, depth, links: self.links.clone(), lists, bound: self.max_body.bytes() };
+        let rules =
+            |format| PlainRules { format, depth, links: self.links.clone(), lists, bound: self.max_body.bytes() };
         let named = self.format.named();
         Some(Arc::new(Simplifying { rules: Arc::new(rules(named.unwrap_or(Format::Hal))), auto: named.is_none() }))
     }
@@ -163,7 +164,7 @@ impl Spec for Plain {
 
 /// The step.
 struct Simplifying {
-    rules: Arc<Rules>,
+    rules: Arc<PlainRules>,
     /// Whether each answer has a format of its own.
     auto: bool,
 }
@@ -189,7 +190,7 @@ impl ReadyStep for Simplifying {
 }
 
 /// An item that is small and in memory; any other is given back.
-fn here(answer: Answer, rules: &Arc<Rules>, auto: bool) -> Result<Result<Answer, Error>, Box<Answer>> {
+fn here(answer: Answer, rules: &Arc<PlainRules>, auto: bool) -> Result<Result<Answer, Error>, Box<Answer>> {
     let chosen = choose(&answer, rules, auto);
     let (answer, item) = format::open_here(answer).map_err(Box::new)?;
     match offload::attempt(weight(&item, rules), || made(&item, chosen.as_ref(), rules)) {
@@ -198,7 +199,7 @@ fn here(answer: Answer, rules: &Arc<Rules>, auto: bool) -> Result<Result<Answer,
     }
 }
 
-async fn simplify(outcome: Outcome, rules: Arc<Rules>, auto: bool) -> Outcome {
+async fn simplify(outcome: Outcome, rules: Arc<PlainRules>, auto: bool) -> Outcome {
     let answer = match outcome? {
         Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
@@ -207,21 +208,21 @@ async fn simplify(outcome: Outcome, rules: Arc<Rules>, auto: bool) -> Outcome {
 }
 
 /// The rules of an answer whose content type says what it is, or whose format is written.
-fn choose(answer: &Answer, rules: &Arc<Rules>, auto: bool) -> Option<Arc<Rules>> {
+fn choose(answer: &Answer, rules: &Arc<PlainRules>, auto: bool) -> Option<Arc<PlainRules>> {
     if !auto {
         return Some(rules.clone());
     }
     let odata = || answer.headers.contains_key("odata-version").then_some(Format::Odata);
     let format = answer.headers.media().and_then(Format::of_media).or_else(odata)?;
-    Some(Arc::new(Rules { format, ..Rules::clone(rules) }))
+    Some(Arc::new(PlainRules { format, ..PlainRules::clone(rules) }))
 }
 
-async fn simplified(answer: Answer, rules: Arc<Rules>, auto: bool) -> Result<Answer, Error> {
+async fn simplified(answer: Answer, rules: Arc<PlainRules>, auto: bool) -> Result<Answer, Error> {
     let chosen = choose(&answer, &rules, auto);
     if let Some(rules) = &chosen
         && rules.format.streams()
         && format::is_json(&answer)
-        && !matches!(answer.body, Body::Value(_) | Body::Json(_))
+        && !matches!(answer.body, AnswerBody::Value(_) | AnswerBody::Json(_))
         && !answer.body.is_empty()
     {
         return stream(answer, rules.clone()).await;
@@ -233,19 +234,19 @@ async fn simplified(answer: Answer, rules: Arc<Rules>, auto: bool) -> Result<Ans
     made.map(|data| with(answer, data)).map_err(|error| format::explain(text.as_ref(), error))
 }
 
-fn weight(item: &Data, rules: &Rules) -> usize {
+fn weight(item: &Data, rules: &PlainRules) -> usize {
     let many = if matches!(rules.format, Format::JsonApi | Format::JsonLd) { SPREAD } else { 1 };
     item.weight() / 8 * many
 }
 
-fn made(item: &Data, chosen: Option<&Arc<Rules>>, rules: &Rules) -> Result<Data, Error> {
+fn made(item: &Data, chosen: Option<&Arc<PlainRules>>, rules: &PlainRules) -> Result<Data, Error> {
     let Some(raw) = item.raw() else { return Ok(item.clone()) };
     let found = match chosen {
         Some(rules) => return document(rules, &raw).map(Data::from),
         None => Format::of_shape(&raw),
     };
     match found {
-        Some(format) => document(&Rules { format, ..rules.clone() }, &raw).map(Data::from),
+        Some(format) => document(&PlainRules { format, ..rules.clone() }, &raw).map(Data::from),
         None => Ok(item.clone()),
     }
 }
@@ -258,11 +259,11 @@ fn with(mut answer: Answer, data: Data) -> Answer {
 }
 
 /// A document that becomes plain while it arrives. Its first piece is awaited: what fails until then still has a status.
-async fn stream(answer: Answer, rules: Arc<Rules>) -> Result<Answer, Error> {
+async fn stream(answer: Answer, rules: Arc<PlainRules>) -> Result<Answer, Error> {
     let mut answer = format::plain(answer)?;
     let recoder = Recoder::new(&answer.headers)?;
     let upstream = answer.upstream.clone();
-    let body = std::mem::replace(&mut answer.body, Body::empty()).into_pulled()?;
+    let body = std::mem::replace(&mut answer.body, AnswerBody::empty()).into_pulled()?;
     let name = move |error: Error| match &upstream {
         Some(upstream) => error.of_upstream(upstream),
         None => error,
@@ -273,7 +274,7 @@ async fn stream(answer: Answer, rules: Arc<Rules>) -> Result<Answer, Error> {
     answer.headers.remove(CONTENT_DISPOSITION);
     answer.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if reading.over {
-        answer.body = Body::Bytes(first);
+        answer.body = AnswerBody::Bytes(first);
         return Ok(answer);
     }
     let rest = stream::unfold(Some((reading, name)), |reading| async {
@@ -287,14 +288,14 @@ async fn stream(answer: Answer, rules: Arc<Rules>) -> Result<Answer, Error> {
         }
     });
     let first = stream::once(std::future::ready(Ok(first)));
-    answer.body = Body::Pulled(Box::pin(PlainPieces(first.chain(rest).boxed())));
+    answer.body = AnswerBody::Pulled(Box::pin(PlainPieces(first.chain(rest).boxed())));
     Ok(answer)
 }
 
 struct PlainReading {
     stream: PlainStream,
     recoder: Recoder,
-    body: Pulled,
+    body: PulledBody,
     /// Whether the document has arrived.
     ended: bool,
     /// Whether all of it was written.
@@ -311,10 +312,10 @@ impl PlainReading {
                 return Ok(out.into());
             }
             match self.stream.write(PIECE, &mut out)? {
-                Written::More => return Ok(out.into()),
-                Written::Heavy => self.settle(&mut out).await?,
-                Written::Wait if !out.is_empty() => return Ok(out.into()),
-                Written::Wait => match body::data(&mut self.body).await {
+                WriteProgress::More => return Ok(out.into()),
+                WriteProgress::Heavy => self.settle(&mut out).await?,
+                WriteProgress::Wait if !out.is_empty() => return Ok(out.into()),
+                WriteProgress::Wait => match body::data(&mut self.body).await {
                     Some(chunk) => self.stream.push(self.recoder.push(chunk?)?),
                     None => {
                         self.recoder.finish()?;
@@ -347,7 +348,7 @@ impl PlainReading {
         };
         let (stream, text, written) = offload::run(weight, write).await?;
         self.stream = stream;
-        self.over = written != Written::More;
+        self.over = written != WriteProgress::More;
         out.extend_from_slice(&text);
         Ok(())
     }

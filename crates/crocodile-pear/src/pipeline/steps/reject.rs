@@ -18,7 +18,7 @@ use crate::pipeline::step::view::View;
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Spec, holds, weigh};
 use crate::request::context::Scope;
 use crate::spec;
-use crate::template::{Source, Template, TemplateKind};
+use crate::template::{Template, TemplateKind, TemplateSource};
 
 spec! {
     /// Fails with a status of your choice if a condition holds; otherwise what arrives passes unchanged. Before the first

@@ -12,10 +12,10 @@ use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Decode, Definitions, Entries, Field, Json, Located, Node};
 use crate::error::Error;
 use crate::format;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::jq::{self, Data};
 use crate::message::answer::Answer;
-use crate::message::names::{Named, Names};
+use crate::message::names::{NamedResults, Names};
 use crate::pipeline::call::{AnswerSource, Detach, FanOut, Request, Sql};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::answers::{self, ANSWER, ANSWERS};
@@ -314,7 +314,7 @@ struct ReadyRequests {
 #[derive(Clone)]
 struct Read {
     status: http::StatusCode,
-    headers: Fields,
+    headers: AnswerFields,
     data: Data,
     names: Names,
     upstream: Option<Arc<str>>,
@@ -407,7 +407,7 @@ async fn make(source: AnswerSource, needs: Vec<Needed>, scope: Arc<Scope>) -> Ou
 
 /// The answers that a call uses.
 async fn gather(needs: Vec<Needed>) -> Result<Names, Error> {
-    let mut names = Named::default();
+    let mut names = NamedResults::default();
     let mut answers = Vec::new();
     let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
     for (Needed { need, name, .. }, read) in needs.into_iter().zip(read) {

@@ -18,7 +18,7 @@ use crate::jq::{self, Data, Filter};
 use crate::json;
 use crate::json::value::{self, Shape as Kinds};
 use crate::message::answer::{Answer, undescribe};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::message::names::Names;
 use crate::offload;
 use crate::pipeline::call::is_body;
@@ -27,7 +27,7 @@ use crate::pipeline::step::view::View;
 use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
 use crate::request::context::Scope;
 use crate::spec;
-use crate::template::{Source, Template, TemplateKind};
+use crate::template::{Template, TemplateKind, TemplateSource};
 
 /// The answer to the client.
 #[derive(Clone, Debug)]
@@ -255,7 +255,7 @@ impl ReadyStep for ReadyRespond {
 }
 
 fn blank() -> Answer {
-    Answer::new(StatusCode::OK, HeaderMap::new(), Body::empty())
+    Answer::new(StatusCode::OK, HeaderMap::new(), AnswerBody::empty())
 }
 
 async fn respond(ready: Arc<ReadyRespond>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
@@ -395,15 +395,15 @@ impl Status {
 }
 
 /// The client's body, with the fields that describe it.
-fn as_it_came(bytes: &Bytes, scope: &Scope) -> (Body, HeaderMap) {
+fn as_it_came(bytes: &Bytes, scope: &Scope) -> (AnswerBody, HeaderMap) {
     let field = |name: HeaderName| Some((scope.headers().get(&name)?.clone(), name));
     let fields = [CONTENT_TYPE, CONTENT_ENCODING].into_iter().filter_map(field);
-    (Body::Bytes(bytes.clone()), fields.map(|(value, name)| (name, value)).collect())
+    (AnswerBody::Bytes(bytes.clone()), fields.map(|(value, name)| (name, value)).collect())
 }
 
-fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {
+fn body(mut outputs: Vec<Data>) -> Result<AnswerBody, Error> {
     match outputs.len() {
-        0 => Ok(Body::empty()),
+        0 => Ok(AnswerBody::empty()),
         1 => Ok(outputs.remove(0).into()),
         more => Err(Error::new(
             Kind::Expression,
@@ -413,13 +413,13 @@ fn body(mut outputs: Vec<Data>) -> Result<Body, Error> {
 }
 
 /// A value in the format of its content type.
-async fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
+async fn typed(body: AnswerBody, headers: &HeaderMap) -> Result<AnswerBody, Error> {
     match body {
-        Body::Value(value) if format::is_json_type(headers) => json::to_bytes(&value).map(Body::Bytes),
-        Body::Value(value) => format::typed::text(&value).map(Body::Bytes),
-        Body::Json(raw) if format::is_json_type(headers) => Ok(Body::Bytes(raw.bytes().clone())),
-        Body::Json(raw) => {
-            offload::run(raw.bytes().len(), move || format::typed::text(&raw.value())).await.map(Body::Bytes)
+        AnswerBody::Value(value) if format::is_json_type(headers) => json::to_bytes(&value).map(AnswerBody::Bytes),
+        AnswerBody::Value(value) => format::typed::text(&value).map(AnswerBody::Bytes),
+        AnswerBody::Json(raw) if format::is_json_type(headers) => Ok(AnswerBody::Bytes(raw.bytes().clone())),
+        AnswerBody::Json(raw) => {
+            offload::run(raw.bytes().len(), move || format::typed::text(&raw.value())).await.map(AnswerBody::Bytes)
         }
         body => Ok(body),
     }
@@ -427,7 +427,7 @@ async fn typed(body: Body, headers: &HeaderMap) -> Result<Body, Error> {
 
 /// Removes the body, and the fields that describe it.
 fn empty(answer: &mut Answer) {
-    answer.body = Body::empty();
+    answer.body = AnswerBody::empty();
     let tag = answer.headers.get(ETAG).cloned().filter(|_| answer.status == StatusCode::NOT_MODIFIED);
     undescribe(&mut answer.headers);
     answer.headers.extend(tag.map(|tag| (ETAG, tag)));

@@ -11,7 +11,7 @@ use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Decode, Definitions, Json, Located, Node};
 use crate::error::Error;
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::{About, Compile, ReadyStep, Spec};
 use crate::request::context::Scope;
@@ -103,9 +103,9 @@ impl ProducerWatch {
         self.note(Message::Status(answer.status.as_u16()));
         self.note(Message::Headers(answer.headers.len()));
         let body = match answer.body {
-            Body::Pulled(body) => Body::Pulled(Box::pin(TimedBody { body, watch: self, over: false })),
+            AnswerBody::Pulled(body) => AnswerBody::Pulled(Box::pin(TimedBody { body, watch: self, over: false })),
             whole => {
-                self.note(Message::Chunk(if let Body::Bytes(bytes) = &whole { bytes.len() } else { 0 }));
+                self.note(Message::Chunk(if let AnswerBody::Bytes(bytes) = &whole { bytes.len() } else { 0 }));
                 self.note(Message::Done);
                 whole
             }
@@ -116,7 +116,7 @@ impl ProducerWatch {
 
 /// A body whose chunks are logged.
 struct TimedBody {
-    body: Pulled,
+    body: PulledBody,
     watch: ProducerWatch,
     over: bool,
 }

@@ -2,12 +2,12 @@
 
 use super::UpstreamCall;
 use crate::error::{Error, Kind};
-use crate::message::body::Body;
+use crate::message::body::AnswerBody;
 use crate::runtime::deadline_timer::by;
 
 /// Whether the body of this call has no length. A value of a step gets one when it is written.
 pub(crate) fn applies(call: &UpstreamCall) -> bool {
-    matches!(&call.body, Some(body @ Body::Pulled(_)) if body.length().is_none())
+    matches!(&call.body, Some(body @ AnswerBody::Pulled(_)) if body.length().is_none())
 }
 
 /// Reads the body of the call.
@@ -15,7 +15,7 @@ pub(crate) fn applies(call: &UpstreamCall) -> bool {
 /// # Errors
 /// `BodyTooLarge` if it has more than `bound` bytes, `SlowBody` after the client's deadline, and any error of the body.
 pub(crate) async fn measure(mut call: Box<UpstreamCall>, bound: usize) -> Result<Box<UpstreamCall>, Error> {
-    let body = call.body.take().unwrap_or_else(Body::empty).collect(bound);
+    let body = call.body.take().unwrap_or_else(AnswerBody::empty).collect(bound);
     let collected = match call.deadline {
         None => body.await,
         Some(deadline) => by(deadline, body).await.unwrap_or_else(|| {
@@ -28,6 +28,6 @@ pub(crate) async fn measure(mut call: Box<UpstreamCall>, bound: usize) -> Result
         }
         _ => error,
     })?;
-    call.body = Some(Body::Bytes(bytes));
+    call.body = Some(AnswerBody::Bytes(bytes));
     Ok(call)
 }

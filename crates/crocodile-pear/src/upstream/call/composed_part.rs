@@ -12,7 +12,7 @@ use crate::cache::rules::vary::Vary;
 use crate::cache::{AnswerParts, AskedWith, KeptPart, is_neutral};
 use crate::error::Error;
 use crate::http::date::Moment;
-use crate::http::http1::{Fields, NameSet};
+use crate::http::http1::{AnswerFields, NameSet};
 use crate::message::answer::Answer;
 use crate::request::context::Scope;
 
@@ -135,7 +135,7 @@ pub(crate) fn own(
 }
 
 /// Whether an answer depends on the client's address. The caches around see other fields than the call had.
-fn varies_by_address(headers: &Fields) -> bool {
+fn varies_by_address(headers: &AnswerFields) -> bool {
     static VARYING: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([VARY]));
     let names = |name: &HeaderName| *name == FORWARDED || name.as_str() == "x-forwarded-for";
     // Most answers need not be read for it.

@@ -19,7 +19,7 @@ use crate::http::list;
 use crate::jq::{self, Data, Filter, Read};
 use crate::request::context::{Scope, VARIABLES, undotted};
 use crate::request::facts::{ClientAddress, ClientFacts};
-use crate::template::{self, Piece, Source, Template, TemplateKind};
+use crate::template::{self, Template, TemplateKind, TemplatePiece, TemplateSource};
 
 /// The client's header fields that are forwarded.
 #[derive(Clone, Debug)]
@@ -245,9 +245,11 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template>
     };
     let mut sound = true;
     for (at, piece) in &pieces {
-        let (Piece::Param(word) | Piece::Rest(word) | Piece::Segments(word)) = piece else { continue };
+        let (TemplatePiece::Param(word) | TemplatePiece::Rest(word) | TemplatePiece::Segments(word)) = piece else {
+            continue;
+        };
         let remedy = match piece {
-            Piece::Segments(_) => "leave out the `*`: only a path has segments".to_owned(),
+            TemplatePiece::Segments(_) => "leave out the `*`: only a path has segments".to_owned(),
             _ if jq::is_function(word, 0) => format!("write `{{({word})}}` for the function `{word}`"),
             _ => format!("write `{{$path.{word}}}`, which is null where an endpoint has no such parameter"),
         };
@@ -294,7 +296,7 @@ pub(crate) fn of_request(
 /// The values that an upstream's templates can refer to.
 struct ScopeSource<'a>(&'a Scope);
 
-impl Source for ScopeSource<'_> {
+impl TemplateSource for ScopeSource<'_> {
     fn param(&self, _: &str) -> Option<&str> {
         None
     }
@@ -618,13 +620,14 @@ mod tests {
     use http::{Method, Version};
 
     use super::super::forward::*;
-    use crate::message::body::Body;
+    use crate::message::body::AnswerBody;
 
     fn scope(address: Option<&str>, fields: &[(&'static str, &'static str)]) -> Scope {
         let field = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
-        let mut scope = Scope::new(Method::GET, None, fields.iter().map(field).collect::<HeaderMap>(), Body::empty());
+        let mut scope =
+            Scope::new(Method::GET, None, fields.iter().map(field).collect::<HeaderMap>(), AnswerBody::empty());
         if let Some(address) = address {
             let address = match address {
                 "unknown" => ClientAddress::Unknown,

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::error::{Error, Kind};
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::resilience::verdict::Verdict;
 
 /// Why a connection gave no answer.
@@ -23,7 +23,7 @@ impl From<Error> for ConnectionFailure {
 }
 
 /// Status and fields of the final answer.
-pub(crate) type ResponseHead = (StatusCode, Fields);
+pub(crate) type ResponseHead = (StatusCode, AnswerFields);
 
 /// The head of an answer, or why there is none.
 pub(crate) type AttemptOutcome = Result<ResponseHead, AttemptError>;

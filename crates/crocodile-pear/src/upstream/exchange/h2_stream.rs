@@ -16,7 +16,7 @@ use http_body::Frame;
 
 use super::request::{OutboundRequest, StreamPiece};
 use crate::error::{Error, Kind};
-use crate::http::http1::answer::Asked;
+use crate::http::http1::answer::MethodKind;
 use crate::http::http1::fields::hop_by_hop;
 use crate::http::http1::trailers;
 use crate::message::side_channel::Interim;
@@ -174,9 +174,9 @@ impl H2Stream {
         let (head, body) = ready!(Pin::new(response).poll(cx)).map_err(|error| explain(&error))?.into_parts();
         let mut headers = head.headers;
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        self.left = length.filter(|_| asked != Asked::Head);
+        self.left = length.filter(|_| asked != MethodKind::Head);
         // As over HTTP/1.1: elsewhere the body itself knows its length.
-        let informs = asked == Asked::Head || head.status == StatusCode::NOT_MODIFIED;
+        let informs = asked == MethodKind::Head || head.status == StatusCode::NOT_MODIFIED;
         headers.remove(HOST);
         if let Some(length) = clean(&mut headers).filter(|_| informs) {
             headers.insert(CONTENT_LENGTH, length);

@@ -12,11 +12,11 @@ use http::{HeaderValue, Method, Uri, Version};
 use http_body::Frame;
 
 use crate::error::{Error, Kind};
-use crate::http::http1::answer::Asked;
+use crate::http::http1::answer::MethodKind;
 use crate::http::http1::fields::rebuilt;
 use crate::http::http1::write::{self, Unsent};
 use crate::json;
-use crate::message::body::{Body, Pulled, Whole};
+use crate::message::body::{AnswerBody, BytesBody, PulledBody};
 use crate::message::side_channel::{Passage, Upgrade};
 use crate::telemetry::trace::Trace;
 use crate::upstream::call::expecting::Expecting;
@@ -94,7 +94,7 @@ pub(crate) enum StreamPiece {
 /// The meaning of a method for the connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Class {
-    pub(crate) asked: Asked,
+    pub(crate) asked: MethodKind,
     /// Whether doing it twice is the same as doing it once (RFC 9110, 9.2.2).
     pub(crate) idempotent: bool,
 }
@@ -107,7 +107,7 @@ enum Repeatable {
 
 /// A body that is still to come.
 struct BodyStream {
-    body: Pulled,
+    body: PulledBody,
     length: Length,
     trailing: Trailing,
 }
@@ -146,16 +146,16 @@ impl OutboundRequest {
     /// Takes what it needs out of the call. If the call is noted, its method and its target stay there.
     pub(crate) fn new(server: &Server, call: &mut UpstreamCall, noted: RequestFacts<'_>) -> Result<Self, Error> {
         check(call)?;
-        let ends_apart = matches!(&call.body, Some(Body::Pulled(body)) if body.is_end_stream());
+        let ends_apart = matches!(&call.body, Some(AnswerBody::Pulled(body)) if body.is_end_stream());
         let (body, stream, json) = match call.body.take() {
             None => (Bytes::new(), None, false),
-            Some(Body::Bytes(bytes)) => (bytes, None, false),
-            Some(Body::Value(value)) => (json::to_bytes(&value)?, None, true),
-            Some(Body::Json(raw)) => (raw.bytes().clone(), None, true),
-            Some(Body::Pulled(body)) => {
+            Some(AnswerBody::Bytes(bytes)) => (bytes, None, false),
+            Some(AnswerBody::Value(value)) => (json::to_bytes(&value)?, None, true),
+            Some(AnswerBody::Json(raw)) => (raw.bytes().clone(), None, true),
+            Some(AnswerBody::Pulled(body)) => {
                 (Bytes::new(), BodyStream::new(body, std::mem::take(&mut call.trailing)), false)
             }
-            Some(Body::Tunnel(_)) => return Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
+            Some(AnswerBody::Tunnel(_)) => return Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
         };
         let length = match &stream {
             Some(stream) => stream.length.announced(),
@@ -166,7 +166,7 @@ impl OutboundRequest {
             call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         let method = Class {
-            asked: if call.method == Method::HEAD { Asked::Head } else { Asked::Other },
+            asked: if call.method == Method::HEAD { MethodKind::Head } else { MethodKind::Other },
             idempotent: call.method.is_idempotent(),
         };
         let (passage, events) = (std::mem::take(&mut call.passage), call.events);
@@ -246,13 +246,13 @@ impl OutboundRequest {
     ///
     /// # Errors
     /// The errors of [`shared_head`](Self::shared_head).
-    pub(crate) fn carried(&mut self, server: &Server) -> Result<http::Request<Pulled>, Error> {
+    pub(crate) fn carried(&mut self, server: &Server) -> Result<http::Request<PulledBody>, Error> {
         let (mut head, ()) = self.shared_head(server)?.into_parts();
         head.version = Version::HTTP_11;
         self.begun = true;
-        let body: Pulled = match self.stream.take() {
+        let body: PulledBody = match self.stream.take() {
             Some(stream) => stream.body,
-            None => Box::pin(Whole::new(self.body.clone())),
+            None => Box::pin(BytesBody::new(self.body.clone())),
         };
         self.out = Out::default();
         self.written += 1;
@@ -384,9 +384,9 @@ impl OutboundRequest {
     }
 
     /// The body, for another server; `None` unless it is such a stream.
-    pub(crate) fn take_stream(&mut self) -> Option<(Option<Body>, Trailing)> {
+    pub(crate) fn take_stream(&mut self) -> Option<(Option<AnswerBody>, Trailing)> {
         let stream = self.stream.take().filter(|_| !self.begun)?;
-        Some((Some(Body::Pulled(stream.body)), stream.trailing))
+        Some((Some(AnswerBody::Pulled(stream.body)), stream.trailing))
     }
 
     fn reset(&mut self) {
@@ -530,7 +530,7 @@ enum More {
 
 impl BodyStream {
     /// Makes the stream; `None` if the body is known to be empty.
-    fn new(body: Pulled, trailing: Trailing) -> Option<Self> {
+    fn new(body: PulledBody, trailing: Trailing) -> Option<Self> {
         if body.is_end_stream() {
             return None;
         }
@@ -694,13 +694,13 @@ fn shared_head(method: Method, uri: http::Uri, headers: HeaderMap) -> http::Requ
 #[cfg(test)]
 impl OutboundRequest {
     /// A request whose head is sent by someone else, for tests.
-    pub(crate) fn of_body(body: Pulled) -> Self {
+    pub(crate) fn of_body(body: PulledBody) -> Self {
         OutboundRequest {
             parts: None,
             head: Bytes::new(),
             body: Bytes::new(),
             repeatable: Repeatable::No,
-            method: Class { asked: Asked::Other, idempotent: false },
+            method: Class { asked: MethodKind::Other, idempotent: false },
             passage: Passage::default(),
             events: EventUse::default(),
             stream: BodyStream::new(body, Trailing::default()),

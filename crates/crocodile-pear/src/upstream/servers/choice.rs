@@ -210,7 +210,7 @@ mod tests {
     use http::{HeaderMap, HeaderValue, Method};
 
     use super::super::choice::*;
-    use crate::message::body::Body;
+    use crate::message::body::AnswerBody;
 
     fn canary(share: f64) -> Choice<&'static str> {
         let by = Filter::compile("$headers.user", &["headers"]).expect("an expression");
@@ -222,7 +222,7 @@ mod tests {
     fn side(choice: &Choice<&'static str>, user: u32) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert("user", HeaderValue::from(user));
-        let scope = Scope::new(Method::GET, None, headers, Body::empty());
+        let scope = Scope::new(Method::GET, None, headers, AnswerBody::empty());
         *choice.choose(&scope).expect("an upstream") == "new"
     }
 
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn without_a_value_chance_decides() {
         let choice = canary(0.05);
-        let scope = Scope::new(Method::GET, None, HeaderMap::new(), Body::empty());
+        let scope = Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty());
         let new = |_: &u32| *choice.choose(&scope).expect("an upstream") == "new";
         let chosen = (0..20_000).filter(new).count();
         assert!((800..1_200).contains(&chosen), "{chosen}");

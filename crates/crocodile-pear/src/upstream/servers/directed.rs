@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::mirror::Mirror;
 use crate::error::Error;
 use crate::message::answer::Answer;
-use crate::message::body::{Body, Pulled};
+use crate::message::body::{AnswerBody, PulledBody};
 use crate::request::context::Scope;
 use crate::upstream::call::UpstreamCall;
 use crate::upstream::call::forward::Likeness;
@@ -138,21 +138,21 @@ impl Copied {
         let mut copied = Box::new(Copied { to, call: own, place });
         copied.call.body = match call.body.take() {
             None => None,
-            Some(Body::Pulled(body)) => {
+            Some(AnswerBody::Pulled(body)) => {
                 let fits = body.size_hint().lower() <= mirror.max_body as u64;
                 let tee = Tee { body, read: BytesMut::new(), most: mirror.max_body, copied: fits.then_some(copied) };
-                call.body = Some(Body::Pulled(Box::pin(tee)));
+                call.body = Some(AnswerBody::Pulled(Box::pin(tee)));
                 return None;
             }
             Some(body) => {
                 let again = match &body {
-                    Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
-                    Body::Value(value) => Body::Value(value.clone()),
-                    Body::Json(raw) => Body::Json(raw.clone()),
-                    Body::Pulled(_) | Body::Tunnel(_) => Body::empty(),
+                    AnswerBody::Bytes(bytes) => AnswerBody::Bytes(bytes.clone()),
+                    AnswerBody::Value(value) => AnswerBody::Value(value.clone()),
+                    AnswerBody::Json(raw) => AnswerBody::Json(raw.clone()),
+                    AnswerBody::Pulled(_) | AnswerBody::Tunnel(_) => AnswerBody::empty(),
                 };
                 call.body = Some(body);
-                if let Body::Bytes(bytes) = &again
+                if let AnswerBody::Bytes(bytes) = &again
                     && bytes.len() > mirror.max_body
                 {
                     return None;
@@ -181,7 +181,7 @@ impl Copied {
 
 /// A body that is read once and copied, up to a bound.
 struct Tee {
-    body: Pulled,
+    body: PulledBody,
     read: BytesMut,
     most: usize,
     /// `None` once the copy has left, or if the body is too large for one.
@@ -200,7 +200,7 @@ impl Tee {
 
     fn finish(&mut self) {
         if let Some(mut copied) = self.copied.take() {
-            copied.call.body = Some(Body::Bytes(std::mem::take(&mut self.read).freeze()));
+            copied.call.body = Some(AnswerBody::Bytes(std::mem::take(&mut self.read).freeze()));
             copied.send();
         }
     }

@@ -274,7 +274,7 @@ mod tests {
 
     use super::super::retry::*;
     use crate::error::Error;
-    use crate::http::http1::Fields;
+    use crate::http::http1::AnswerFields;
     use crate::upstream::call::outcome::AttemptError;
 
     fn call(method: Method) -> UpstreamCall {
@@ -301,8 +301,8 @@ mod tests {
         assert!(again(&retry, Method::GET, &lost(Kind::Reset, false)));
         assert!(!again(&retry, Method::POST, &lost(Kind::Reset, false)));
         assert!(again(&retry, Method::POST, &lost(Kind::Unreachable, true)));
-        assert!(again(&retry, Method::DELETE, &Ok((StatusCode::SERVICE_UNAVAILABLE, Fields::default()))));
-        assert!(!again(&retry, Method::POST, &Ok((StatusCode::SERVICE_UNAVAILABLE, Fields::default()))));
+        assert!(again(&retry, Method::DELETE, &Ok((StatusCode::SERVICE_UNAVAILABLE, AnswerFields::default()))));
+        assert!(!again(&retry, Method::POST, &Ok((StatusCode::SERVICE_UNAVAILABLE, AnswerFields::default()))));
         assert!(!again(&retry, Method::GET, &lost(Kind::Timeout, false)));
         assert!(!again(&retry, Method::GET, &lost(Kind::Busy, true)));
     }

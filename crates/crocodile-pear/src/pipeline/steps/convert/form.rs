@@ -53,7 +53,7 @@ impl Form {
     ///
     /// # Errors
     /// The errors of the writers of the formats.
-    pub fn write(self, data: Data, rows: &csv::Rules, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn write(self, data: Data, rows: &csv::CsvRules, out: &mut Vec<u8>) -> Result<(), Error> {
         let value = match (self, data) {
             (Form::Json, data) => return data.write(out),
             (_, data) => data.into_value(),
@@ -85,13 +85,13 @@ impl Form {
 pub struct ListWriter {
     form: Form,
     begun: bool,
-    rows: csv::Writer,
+    rows: csv::RowWriter,
 }
 
 impl ListWriter {
     /// At the beginning.
-    pub fn new(form: Form, rows: &csv::Rules) -> Self {
-        ListWriter { form, begun: false, rows: csv::Writer::new(rows) }
+    pub fn new(form: Form, rows: &csv::CsvRules) -> Self {
+        ListWriter { form, begun: false, rows: csv::RowWriter::new(rows) }
     }
 
     /// Whether several items are wanted before the first one can be written.

@@ -15,7 +15,7 @@ use crate::message::names::Names;
 use crate::pipeline::step::Blame;
 use crate::pipeline::step::view::View;
 use crate::request::context::Scope;
-use crate::template::{Source, Template};
+use crate::template::{Template, TemplateSource};
 
 /// How links are called.
 pub(super) struct Acting {

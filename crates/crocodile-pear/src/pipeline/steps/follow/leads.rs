@@ -91,11 +91,11 @@ impl Related {
     }
 
     /// The leads of a document that can be followed.
-    pub(super) fn taken(&self, leads: Vec<hypermedia::Lead>) -> Vec<Lead> {
+    pub(super) fn taken(&self, leads: Vec<hypermedia::RelationTarget>) -> Vec<Lead> {
         let lead = |lead| match lead {
-            hypermedia::Lead::Link(link) => Some(Lead::Link(link.into())),
-            hypermedia::Lead::Part(part) => Some(Lead::Part(part.into())),
-            hypermedia::Lead::Named(named) => self.typed.then(|| Lead::Typed(Box::new(named))),
+            hypermedia::RelationTarget::Link(link) => Some(Lead::Link(link.into())),
+            hypermedia::RelationTarget::Part(part) => Some(Lead::Part(part.into())),
+            hypermedia::RelationTarget::Named(named) => self.typed.then(|| Lead::Typed(Box::new(named))),
         };
         leads.into_iter().filter_map(lead).collect()
     }

@@ -16,22 +16,22 @@ use pin_project_lite::pin_project;
 use crate::cache::AnswerParts;
 use crate::error::{Error, Kind};
 use crate::format;
-use crate::http::http1::Fields;
+use crate::http::http1::AnswerFields;
 use crate::hypermedia::{self, Identifier};
 use crate::jq::{self, Data, Filter, Value};
 use crate::json;
 use crate::json::Raw;
 use crate::json::value::{self, Shape as Kinds};
 use crate::message::answer::Answer;
-use crate::message::body::Body;
-use crate::message::names::{Base, Named, Names};
+use crate::message::body::AnswerBody;
+use crate::message::names::{Base, NamedResults, Names};
 use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, interleave};
 use crate::pipeline::step::answers::{self, AnswersUsed};
 use crate::pipeline::step::status::StatusRules;
 use crate::pipeline::step::{Blame, LinkTemplate, ReadyStep, apply, ask_whole, holds, weigh};
 use crate::request::context::Scope;
-use crate::request::fetch_memo::{Document, Fetched, Fetching};
+use crate::request::fetch_memo::{Fetched, FetchedDocument, Fetching};
 use crate::telemetry::request_record::{CallNote, CallingStep};
 use crate::upstream::link::{self, ResolvedLink};
 use crate::upstream::{Likeness, Presents, ReadyUpstream, TargetRoot, TimeoutSpec, UpstreamCall};
@@ -251,7 +251,7 @@ impl LinkedValue {
         LinkedValue { data, base, status: Some(StatusCode::OK), head: None }
     }
 
-    pub(super) fn document(document: &Document, head: Option<Data>) -> Self {
+    pub(super) fn document(document: &FetchedDocument, head: Option<Data>) -> Self {
         // One that is used whatever its status counts as one whose status is 2xx.
         let status = Some(document.status).filter(StatusCode::is_success).unwrap_or_default();
         LinkedValue { data: document.data.clone(), base: Some(document.base.clone()), status: Some(status), head }
@@ -301,7 +301,7 @@ pub(super) enum Reached {
 }
 
 /// A document, and its head if that is wanted.
-pub(super) type Headed = (Arc<Document>, Option<Data>);
+pub(super) type Headed = (Arc<FetchedDocument>, Option<Data>);
 
 /// The upstream that has written a link.
 type Author = Option<Arc<str>>;
@@ -397,7 +397,7 @@ impl Site {
     }
 
     /// Whether a document is one of those on the way to this one.
-    fn leads_back(&self, document: &Document) -> bool {
+    fn leads_back(&self, document: &FetchedDocument) -> bool {
         matches!(&document.base, Base::At(_, url) if self.was_at(url))
     }
 
@@ -579,7 +579,7 @@ impl ReadyFollow {
     }
 
     /// The outcome of a link that is missing: no document, or a failure.
-    pub(super) fn missing(&self, link: &Data) -> Result<Option<Arc<Document>>, Error> {
+    pub(super) fn missing(&self, link: &Data) -> Result<Option<Arc<FetchedDocument>>, Error> {
         match &self.required {
             Some(missing) if link.is_null() => Err(Error::new(Kind::Unusable, missing.clone())),
             _ => Ok(None),
@@ -667,7 +667,9 @@ impl ReadyFollow {
             },
         };
         let (own, below, headers) = match &lead {
-            Lead::Part(part) => (LinkedValue::part(part.clone(), site.base.clone()), site.below(), Fields::default()),
+            Lead::Part(part) => {
+                (LinkedValue::part(part.clone(), site.base.clone()), site.below(), AnswerFields::default())
+            }
             _ => match self.document(&lead, (link, act), site, scope).await? {
                 Reached::Instead(found) => return Ok(found),
                 Reached::Document((document, head)) => {
@@ -726,7 +728,7 @@ impl ReadyFollow {
         self.judge(fetched)
     }
 
-    pub(super) fn judge(&self, fetched: Result<Option<Arc<Document>>, Error>) -> Result<Reached, Error> {
+    pub(super) fn judge(&self, fetched: Result<Option<Arc<FetchedDocument>>, Error>) -> Result<Reached, Error> {
         let fetched = match fetched {
             Ok(None) => return Ok(Reached::Instead(LinkedValue::nothing())),
             Ok(Some(document)) => Ok(document),
@@ -780,7 +782,7 @@ impl ReadyFollow {
     }
 
     /// The value of a document by its status.
-    pub(super) fn rule(&self, document: &Document) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
+    pub(super) fn rule(&self, document: &FetchedDocument) -> ControlFlow<Result<Data, Error>, Result<Data, Error>> {
         let name = |error: Error| match &document.base {
             Base::At(upstream, _) => error.of_upstream(upstream),
             Base::Several => error,
@@ -910,7 +912,7 @@ impl ReadyFollow {
             let (target, root) = (place.target, TargetRoot::Server);
             let call = UpstreamCall {
                 method,
-                body: body.map(Body::Bytes),
+                body: body.map(AnswerBody::Bytes),
                 headers,
                 timeouts,
                 deadline,
@@ -970,7 +972,7 @@ impl ReadyFollow {
     /// Notes where what was found came from.
     pub(super) fn rebase(&self, names: Names, base: Option<Base>, object: bool) -> Names {
         let Some(base) = base.filter(|_| self.notes_base) else { return names };
-        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        let mut known: NamedResults = names.as_deref().cloned().unwrap_or_default();
         match &self.name {
             Some(name) if object || self.head.is_some() => known.set_base(name, base),
             // The item stays what it was.
@@ -1063,8 +1065,10 @@ fn read(answer: Answer, base: &Base, bound: usize, acted: bool) -> Either<Fetche
     let Answer { status, headers, body, lists, .. } = answer;
     let (head, base) = ((status, headers), base.clone());
     match body {
-        Body::Bytes(bytes) if acted && bytes.is_empty() => Either::Left(document(head, Ok(jq::null().into()), base, 0)),
-        Body::Bytes(bytes) if bytes.len() <= bound => {
+        AnswerBody::Bytes(bytes) if acted && bytes.is_empty() => {
+            Either::Left(document(head, Ok(jq::null().into()), base, 0))
+        }
+        AnswerBody::Bytes(bytes) if bytes.len() <= bound => {
             let size = bytes.len();
             match format::document(head.0, &head.1, lists, bytes, bound) {
                 Either::Left(data) => Either::Left(document(head, data.into_inner(), base, size)),
@@ -1085,7 +1089,12 @@ fn read(answer: Answer, base: &Base, bound: usize, acted: bool) -> Either<Fetche
     }
 }
 
-fn document((status, headers): (StatusCode, Fields), data: Result<Data, Error>, base: Base, size: usize) -> Fetched {
+fn document(
+    (status, headers): (StatusCode, AnswerFields),
+    data: Result<Data, Error>,
+    base: Base,
+    size: usize,
+) -> Fetched {
     let data = match data {
         Ok(data) => data,
         Err(error) if status.is_success() => {
@@ -1097,7 +1106,7 @@ fn document((status, headers): (StatusCode, Fields), data: Result<Data, Error>, 
         // What is no document need not be readable.
         Err(_) => jq::null().into(),
     };
-    Ok(Arc::new(Document { status, data, headers, base, size }))
+    Ok(Arc::new(FetchedDocument { status, data, headers, base, size }))
 }
 
 /// Whether a value nests no deeper than so many levels.
@@ -1190,7 +1199,7 @@ impl Pages {
             (Err(_), Some(otherwise)) => return Ok(Answer::of_value(otherwise.clone())),
             (document, _) => document?,
         };
-        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        let mut known: NamedResults = names.as_deref().cloned().unwrap_or_default();
         known.set_document(document.base.clone());
         let (headers, names) = (document.headers.clone(), Some(Arc::new(known)));
         // What is used counts as one whose status is 2xx.

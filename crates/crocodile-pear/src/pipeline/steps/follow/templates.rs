@@ -2,7 +2,7 @@
 
 use super::leads::{Lead, Links, Related, Variables, template};
 use super::ready::ReadyFollow;
-use crate::hypermedia::{self, Prefer, Relation};
+use crate::hypermedia::{self, Preference, Relation};
 use crate::jq::{self, Data, Filter};
 use crate::json::Raw;
 use crate::json::value;
@@ -48,7 +48,7 @@ impl ReadyFollow {
 }
 
 fn linked(related: &Related, document: &Raw) -> Vec<Lead> {
-    let relation = Relation { prefer: Prefer::Link, ..related.relation.clone() };
+    let relation = Relation { prefer: Preference::Link, ..related.relation.clone() };
     related.taken(hypermedia::leads(&relation, document))
 }
 

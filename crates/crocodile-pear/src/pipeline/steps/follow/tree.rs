@@ -10,11 +10,11 @@ use super::leads::{Lead, Links, Related, expand};
 use super::ready::{LinkedValue, Reached, ReadyFollow, Site, join, together};
 use crate::error::{Error, Kind};
 use crate::format;
-use crate::hypermedia::{self, Form, Source};
+use crate::hypermedia::{self, CompoundDocument, RelationFormat};
 use crate::jq::{self, Data};
 use crate::json::Raw;
 use crate::message::answer::Answer;
-use crate::message::names::{Base, Named, Names};
+use crate::message::names::{Base, NamedResults, Names};
 use crate::offload;
 use crate::pipeline::step::{Blame, holds};
 use crate::request::context::Scope;
@@ -24,7 +24,7 @@ struct Branch {
     data: Data,
     level: usize,
     /// The document that holds what parts of JSON:API name.
-    included: Option<Arc<Source>>,
+    included: Option<Arc<CompoundDocument>>,
     site: Site,
 }
 
@@ -60,7 +60,7 @@ impl ReadyFollow {
     fn rebased(&self, names: Names) -> Names {
         let Links::Tree(levels) = &self.links else { return names };
         let Some(first) = levels.first().filter(|_| self.notes_base) else { return names };
-        let mut known: Named = names.as_deref().cloned().unwrap_or_default();
+        let mut known: NamedResults = names.as_deref().cloned().unwrap_or_default();
         known.set_base(&first.relation.name, Base::Several);
         Some(Arc::new(known))
     }
@@ -97,10 +97,10 @@ impl ReadyFollow {
     /// A branch that knows what its document includes, for its own level and those below.
     fn sourced(&self, branch: Branch) -> Branch {
         let Links::Tree(levels) = &self.links else { return branch };
-        let json_api = levels.get(branch.level).is_some_and(|level| level.relation.form == Form::JsonApi);
+        let json_api = levels.get(branch.level).is_some_and(|level| level.relation.form == RelationFormat::JsonApi);
         match &branch.included {
             None if json_api => {
-                let included = branch.data.raw().map(|document| Arc::new(Source::of(document)));
+                let included = branch.data.raw().map(|document| Arc::new(CompoundDocument::of(document)));
                 Branch { included, ..branch }
             }
             _ => branch,
@@ -123,7 +123,7 @@ impl ReadyFollow {
         let Links::Tree(levels) = &self.links else { return Ok(None) };
         let Some(related) = levels.get(branch.level) else { return Ok(None) };
         let (level, names) = (branch.level, branch.site.names());
-        let included = branch.included.as_deref().map_or(0, Source::weight);
+        let included = branch.included.as_deref().map_or(0, CompoundDocument::weight);
         let weight = self.weight(&branch.data, names, scope).max(included);
         let here = || self.look(level, &branch.data, branch.included.as_deref(), names, scope);
         let lent = || {
@@ -139,7 +139,7 @@ impl ReadyFollow {
         &self,
         level: usize,
         data: &Data,
-        included: Option<&Source>,
+        included: Option<&CompoundDocument>,
         names: &Names,
         scope: &Scope,
     ) -> Result<Looked, Error> {

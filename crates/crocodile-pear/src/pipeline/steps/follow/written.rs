@@ -40,11 +40,11 @@ choice! {
     }
 }
 
-impl From<Prefer> for hypermedia::Prefer {
+impl From<Prefer> for hypermedia::Preference {
     fn from(prefer: Prefer) -> Self {
         match prefer {
-            Prefer::Embedded => hypermedia::Prefer::Embedded,
-            Prefer::Link => hypermedia::Prefer::Link,
+            Prefer::Embedded => hypermedia::Preference::Embedded,
+            Prefer::Link => hypermedia::Preference::Link,
         }
     }
 }
