@@ -73,7 +73,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use crocodile_pear::unstable::config::problem::Problems;
-    use crocodile_pear::unstable::config::spec::{Decode, Entries, Expression, Located, Node};
+    use crocodile_pear::unstable::config::spec::{Decode, Entries, ExpressionSpec, Located, Node};
     use crocodile_pear::unstable::spec;
 
     use super::{Colour, ProblemFormat, Source, Sources, load, report};
@@ -86,7 +86,7 @@ mod tests {
             /// How long to wait.
             timeout: Option<std::time::Duration>,
             /// The expression that makes the value.
-            transform: Option<Expression>,
+            transform: Option<ExpressionSpec>,
         }
     }
 
@@ -95,7 +95,9 @@ mod tests {
         let mut problems = Problems::default();
         let node = crocodile_pear::unstable::config::yaml::read(0, text, &|_| None, &mut problems);
         let read = node.and_then(|node| Entries::<Pipeline>::decode(&node, &mut problems));
-        for Expression(text, _) in read.iter().flatten().filter_map(|(_, (_, pipeline))| pipeline.transform.as_ref()) {
+        for ExpressionSpec(text, _) in
+            read.iter().flatten().filter_map(|(_, (_, pipeline))| pipeline.transform.as_ref())
+        {
             let offset = text.value.find(wrong).expect("the wrong part");
             problems.error::<()>(text.at(offset, wrong.len()), "jq: unexpected token", "");
         }

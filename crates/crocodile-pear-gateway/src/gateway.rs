@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crocodile_pear::unstable::cache;
-use crocodile_pear::unstable::config::carried_state::{Carry, Reading};
+use crocodile_pear::unstable::config::carried_state::{Carry, MarkedFiles};
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Located, Node};
@@ -171,7 +171,7 @@ impl Gateway {
         let memory = redis_tier::memory(document.store.as_ref()).bytes();
         let store = store.flatten().flatten();
         let traces = document.traces.as_ref().map(|traces| {
-            let reading = Reading::new(given.files);
+            let reading = MarkedFiles::new(given.files);
             let files = |written: &_| reading.read(written);
             let beside = UpstreamEnvironment { files: &files, ..beside.clone() };
             let made = traces.compile(&beside, &given.lasting.spans, problems)?;

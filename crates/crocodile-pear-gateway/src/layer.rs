@@ -11,7 +11,7 @@ use crocodile_pear::unstable::cache::Dependence;
 use crocodile_pear::unstable::config::carried_state::Carry;
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::{Problems, Span};
-use crocodile_pear::unstable::config::spec::{Decode, Expression, Field, Located, Mark};
+use crocodile_pear::unstable::config::spec::{Decode, ExpressionSpec, Field, Located, Mark};
 use crocodile_pear::unstable::jq::Filter;
 use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::pipeline::plan::Plan;
@@ -275,12 +275,12 @@ impl Compile<'_> {
     }
 
     /// Compiles an expression over the client's request; `names` as above.
-    pub fn filter(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
+    pub fn filter(&mut self, written: &ExpressionSpec, names: &[&str]) -> Option<Filter> {
         self.expressions(written.0.span, names, |cx| of_request(written, cx.filter(written), cx))
     }
 
     /// The same for one that decides.
-    pub fn condition(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
+    pub fn condition(&mut self, written: &ExpressionSpec, names: &[&str]) -> Option<Filter> {
         self.expressions(written.0.span, names, |cx| of_request(written, cx.condition(written), cx))
     }
 
@@ -291,7 +291,7 @@ impl Compile<'_> {
     }
 
     /// Compiles an expression over the answer of a service: `.` is its body.
-    pub fn of_answer(&mut self, written: &Expression, names: &[&str]) -> Option<Filter> {
+    pub fn of_answer(&mut self, written: &ExpressionSpec, names: &[&str]) -> Option<Filter> {
         self.expressions(written.0.span, names, |cx| cx.of_values(|cx| cx.filter(written)))
     }
 
@@ -326,7 +326,7 @@ impl Compile<'_> {
 }
 
 /// The expression, unless it reads `.`: there is no item where only the request is known.
-fn of_request(written: &Expression, filter: Option<Filter>, cx: &mut step::Compile<'_>) -> Option<Filter> {
+fn of_request(written: &ExpressionSpec, filter: Option<Filter>, cx: &mut step::Compile<'_>) -> Option<Filter> {
     let filter = filter?;
     if filter.reads_item() {
         return no_item(&written.0, cx);

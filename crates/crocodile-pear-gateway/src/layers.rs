@@ -28,7 +28,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, Property};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Fields, Group, Json, Node, PropertySchema};
 
 use crate::config::mended;
 use crate::layer::stack::Stack;
@@ -56,7 +56,7 @@ macro_rules! layers {
                 Some(Layers { $($name: $name?,)* place: PhantomData })
             }
 
-            fn properties() -> Vec<Property> {
+            fn properties() -> Vec<PropertySchema> {
                 [$(P::field::<$name::$spec>().map(|_| property::<$name::$spec>())),*].into_iter().flatten().collect()
             }
         }
@@ -280,9 +280,9 @@ impl LayerPlace for AtEndpoint {
     }
 }
 
-fn property<T: Spec>() -> Property {
+fn property<T: Spec>() -> PropertySchema {
     let default = T::unwritten().and_then(|spec| spec.written());
-    Property { schema: Setting::<T>::schema, optional: true, default }
+    PropertySchema { schema: Setting::<T>::schema, optional: true, default }
 }
 
 /// The layer that applies at one place: `None` if nothing is written or implied; `Some(None)` if it is off; else the

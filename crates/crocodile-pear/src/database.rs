@@ -46,7 +46,7 @@ use self::server::{DatabaseServer, Guard};
 pub use self::spec::{DatabaseBreaker, DatabaseSpec, Statements};
 pub use self::statement_record::StatementEnd;
 use self::statement_record::{RunRecord, StatementTimes};
-use crate::config::carried_state::{Carry, Reading};
+use crate::config::carried_state::{Carry, MarkedFiles};
 use crate::config::files::Files;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Located, Mark, Secret, Timeout};
@@ -136,7 +136,7 @@ impl DatabaseSpec {
         files: Files<'_>,
         problems: &mut Problems,
     ) -> Option<(DatabaseAddress, Mark)> {
-        let reading = Reading::new(files);
+        let reading = MarkedFiles::new(files);
         let files = |written: &_| reading.read(written);
         let address = DatabaseAddress::compile(url, self.ca.as_ref(), &files, problems)?;
         Some((address, Mark::of((url.value.expose(), reading.mark()))))

@@ -23,8 +23,8 @@ use meter::is_spent;
 pub use meter::{
     Made, TURN_UNITS, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spend, spent, turn,
 };
-use pool::{Done, Order, Task};
-pub use pool::{Settings, configure, waiting, waits};
+use pool::{Done, Task, TaskOrder};
+pub use pool::{OffloadSettings, configure, waiting, waits};
 
 /// The most bytes that are read on the core that asks for them: half a millisecond of JSON, one or two of XML.
 pub const SMALL: usize = 64 << 10;
@@ -130,12 +130,12 @@ where
         // If the client has left, the result is not needed.
         let _ = sender.take().map(|sender| sender.send(done));
     };
-    let run = move |order: Order<'_>| match order {
-        Order::Fail(error) => {
+    let run = move |order: TaskOrder<'_>| match order {
+        TaskOrder::Fail(error) => {
             tell(Err(error));
             Done::Ended
         }
-        Order::Run(reserved, abandoned) => match meter::help(reserved, abandoned, &job) {
+        TaskOrder::Run(reserved, abandoned) => match meter::help(reserved, abandoned, &job) {
             Ok(done) => {
                 tell(done);
                 Done::Ended
@@ -145,7 +145,7 @@ where
     };
     let abandoned = Arc::new(AtomicBool::new(false));
     let need = (weight as u64).saturating_mul(PARSED);
-    let awaited = Awaited(abandoned.clone());
+    let awaited = CancelOnDrop(abandoned.clone());
     let asker = tokio::task::try_id();
     pool::push(Task { run: Box::new(run), asker, need, large, abandoned, since: Some(Instant::now()) })?;
     let done = receiver.await;
@@ -154,9 +154,9 @@ where
 }
 
 /// Dropped with the future that waits: then the result is not needed.
-struct Awaited(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Awaited {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

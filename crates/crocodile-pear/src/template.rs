@@ -516,7 +516,7 @@ pub fn bare_percent(path: &str) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::config::problem::Span;
-    use crate::config::spec::Run;
+    use crate::config::spec::TextRun;
 
     struct Fixed(&'static str);
 
@@ -566,7 +566,7 @@ mod tests {
     #[test]
     fn what_was_inserted_is_text() {
         let name = |inserted: bool| inserted.then(|| "NAME".into());
-        let run = |(offset, inserted)| Run { offset, line: 1, column: 1, written: 0, inserted: name(inserted) };
+        let run = |(offset, inserted)| TextRun { offset, line: 1, column: 1, written: 0, inserted: name(inserted) };
         let inserted = |template: &str, from, to| {
             let runs = [(0, false), (from, true), (to, false)].map(run);
             Located { runs: Some(runs.into_iter().collect()), ..written(template) }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::thread;
 
-use crocodile_pear::unstable::config::problem::{Problem, Problems, Severity};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Problems, Severity};
 use crocodile_pear::unstable::config::spec::Decode;
 
 use crate::config::visible;
@@ -34,7 +34,7 @@ pub(super) struct ConfigFile {
 pub(super) struct Loaded {
     pub(super) document: Option<Document>,
     pub(super) gateway: Option<Gateway>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
     pub(super) sources: Sources,
     /// The settings of the log, if they can be read.
     pub(super) log: Option<Log>,
@@ -101,8 +101,8 @@ impl Loaded {
 
     /// The problems, each as one line.
     pub(super) fn lines(&self) -> Vec<String> {
-        let line = |problem: &Problem| {
-            let Problem { message, .. } = self.sources.masked(problem);
+        let line = |problem: &ConfigProblem| {
+            let ConfigProblem { message, .. } = self.sources.masked(problem);
             visible::plain(&format!("{}: {message}", self.sources.place(problem.span)))
         };
         self.problems.iter().map(line).collect()

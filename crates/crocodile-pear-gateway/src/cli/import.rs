@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use crocodile_pear::unstable::config::problem::{Problem, Severity};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Severity};
 use serde_json::json;
 
 use super::print::print;
@@ -152,6 +152,6 @@ impl Arguments {
 }
 
 /// Problems as JSON.
-fn problems(problems: &[Problem], sources: &Sources) -> serde_json::Value {
+fn problems(problems: &[ConfigProblem], sources: &Sources) -> serde_json::Value {
     serde_json::from_str(&config::report(problems, sources, ProblemFormat::Json)).unwrap_or_default()
 }

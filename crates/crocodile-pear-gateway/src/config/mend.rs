@@ -1,6 +1,6 @@
 //! The readable part of a configuration with errors, so that these do not hide other problems.
 
-use crocodile_pear::unstable::config::problem::{Problem, Problems, Severity, Span};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Problems, Severity, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Node, NodeKind};
 
 /// Faults are mended in so many rounds: one may stand behind another.
@@ -35,7 +35,7 @@ enum Mended {
     Out,
 }
 
-fn mend(node: &mut Node, problem: &Problem) -> Mended {
+fn mend(node: &mut Node, problem: &ConfigProblem) -> Mended {
     if let NodeKind::Scalar { text, quoted, runs } = &mut node.kind {
         return match (is_at(node.span, problem.span), meant(problem)) {
             (false, _) => Mended::No,
@@ -91,7 +91,7 @@ fn is_at(one: Span, other: Span) -> bool {
 }
 
 /// The word that a remedy suggests.
-fn meant(problem: &Problem) -> Option<&str> {
+fn meant(problem: &ConfigProblem) -> Option<&str> {
     let remedy = problem.remedy.as_deref()?.strip_prefix("did you mean `")?;
     remedy.split_once('`').map(|(word, _)| word)
 }

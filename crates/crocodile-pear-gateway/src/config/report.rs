@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, io::IsTerminal};
 
-use crocodile_pear::unstable::config::problem::{Problem, Severity};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Severity};
 use serde_json::json;
 
 use super::sources::Sources;
@@ -46,7 +46,7 @@ const BLUE: &str = "1;34";
 const BOLD: &str = "1";
 
 /// Tells all problems; nothing, or an empty list, if there are none.
-pub fn report(problems: &[Problem], sources: &Sources, format: ProblemFormat) -> String {
+pub fn report(problems: &[ConfigProblem], sources: &Sources, format: ProblemFormat) -> String {
     match format {
         ProblemFormat::Json => list(problems, sources),
         ProblemFormat::Text(_) if problems.is_empty() => String::new(),
@@ -95,7 +95,7 @@ fn window(line: &str, column: usize) -> (String, usize) {
     (shown.into_iter().collect(), first + begin)
 }
 
-fn tell(problem: &Problem, sources: &Sources, colour: Colour) -> String {
+fn tell(problem: &ConfigProblem, sources: &Sources, colour: Colour) -> String {
     let (word, style) = match problem.severity {
         Severity::Error => ("error", RED),
         Severity::Warning => ("warning", YELLOW),
@@ -189,7 +189,7 @@ fn printable(text: &str) -> String {
 }
 
 /// "2 problems, 1 warning".
-fn summary(problems: &[Problem]) -> String {
+fn summary(problems: &[ConfigProblem]) -> String {
     let count = |severity, word| {
         let count = problems.iter().filter(|problem| problem.severity == severity).count();
         (count > 0).then(|| format!("{count} {word}{}", if count == 1 { "" } else { "s" }))
@@ -198,8 +198,8 @@ fn summary(problems: &[Problem]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn list(problems: &[Problem], sources: &Sources) -> String {
-    let object = |problem: &Problem| {
+fn list(problems: &[ConfigProblem], sources: &Sources) -> String {
+    let object = |problem: &ConfigProblem| {
         json!({
             "file": sources.file(problem.span.file).map(|source| source.path.display().to_string()),
             "line": problem.span.line,
@@ -218,12 +218,12 @@ fn list(problems: &[Problem], sources: &Sources) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use crocodile_pear::unstable::config::problem::{Problem, Problems, Span};
+    use crocodile_pear::unstable::config::problem::{ConfigProblem, Problems, Span};
 
     use super::{Colour, ProblemFormat, report};
     use crate::config::Sources;
 
-    fn faults() -> (Vec<Problem>, Sources) {
+    fn faults() -> (Vec<ConfigProblem>, Sources) {
         let mut sources = Sources::default();
         let lines = "\n".repeat(6) + "  é:\ttiemout: 2s\n";
         let file = sources.add(PathBuf::from("gateway.yaml"), lines);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crocodile_pear::unstable::config::problem::{Problem, Span};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Span};
 use crocodile_pear::unstable::config::spec::Located;
 
 use super::mask::Mask;
@@ -34,11 +34,15 @@ impl Sources {
     }
 
     /// A problem without values of the environment.
-    pub fn masked(&self, problem: &Problem) -> Problem {
+    pub fn masked(&self, problem: &ConfigProblem) -> ConfigProblem {
         let line = usize::try_from(problem.span.line).unwrap_or(0).checked_sub(1);
         let line = self.file(problem.span.file).zip(line).and_then(|(source, line)| source.text.lines().nth(line));
         let hide = |text: &str| self.mask.hide_of(text, line.unwrap_or_default());
-        Problem { message: hide(&problem.message), remedy: problem.remedy.as_deref().map(hide), ..problem.clone() }
+        ConfigProblem {
+            message: hide(&problem.message),
+            remedy: problem.remedy.as_deref().map(hide),
+            ..problem.clone()
+        }
     }
 
     /// The file of a span.

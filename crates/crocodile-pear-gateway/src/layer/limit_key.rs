@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crocodile_pear::unstable::config::spec::Expression;
+use crocodile_pear::unstable::config::spec::ExpressionSpec;
 use crocodile_pear::unstable::jq::{self, Filter, Value, as_str};
 use crocodile_pear::unstable::json::value::{self, Shape};
 use crocodile_pear::unstable::request::context::Scope;
@@ -61,12 +61,12 @@ pub enum LimitKey {
 
 impl By {
     /// Compiles what is written, for a limit.
-    pub fn compile(written: Option<&Expression>, cx: &mut Compile<'_>) -> Option<Self> {
+    pub fn compile(written: Option<&ExpressionSpec>, cx: &mut Compile<'_>) -> Option<Self> {
         Self::exact(written, cx).map(|by| By { prefix: Some(cx.services.ipv6_prefix), ..by })
     }
 
     /// The same for what is only noted: each IPv6 address stands for itself.
-    pub fn exact(written: Option<&Expression>, cx: &mut Compile<'_>) -> Option<Self> {
+    pub fn exact(written: Option<&ExpressionSpec>, cx: &mut Compile<'_>) -> Option<Self> {
         let kind = match written {
             None => KeyOrigin::Everyone,
             Some(written) if written.0.as_str().trim() == "$client.address" => KeyOrigin::Address,

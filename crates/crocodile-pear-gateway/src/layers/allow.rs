@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Node};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, ExpressionSpec, Field, Json, Node};
 use crocodile_pear::unstable::jq::{self, Data, Filter};
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
@@ -15,15 +15,15 @@ use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 /// A condition that must be true of a request.
 #[derive(Clone, Debug)]
-pub struct Allow(Expression);
+pub struct Allow(ExpressionSpec);
 
 impl Decode for Allow {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        Expression::decode(node, problems).map(Allow)
+        ExpressionSpec::decode(node, problems).map(Allow)
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
-        Expression::schema(definitions)
+        ExpressionSpec::schema(definitions)
     }
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Expression, Field, Located, Size, only};
+use crocodile_pear::unstable::config::spec::{ExpressionSpec, Field, Located, Size, only};
 use crocodile_pear::unstable::runtime::thread_id;
 use crocodile_pear::unstable::spec;
 
@@ -28,7 +28,7 @@ spec! {
         pub size: Located<Size> = Located::new(SIZE, Default::default()),
         /// The expression that names the consumer of a request: `$claims.sub`. A request whose value is null is
         /// counted for its endpoint only. Default: no consumers.
-        pub by: Option<Expression>,
+        pub by: Option<ExpressionSpec>,
         /// How many consumers per endpoint have their own statistics in each minute: those with the most requests.
         /// All others are counted together as `other`.
         pub top: NonZeroUsize = TOP,

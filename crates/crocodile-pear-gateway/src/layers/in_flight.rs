@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Expression, Field, Located, only};
+use crocodile_pear::unstable::config::spec::{ExpressionSpec, Field, Located, only};
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::spec;
 use http::StatusCode;
@@ -24,7 +24,7 @@ spec! {
         pub limit: NonZeroU32,
         /// The expression by whose value requests are counted: `$client.address`, `$claims.sub`. By default all requests
         /// are counted together.
-        pub by: Option<Expression>,
+        pub by: Option<ExpressionSpec>,
         /// The handling of a request whose `by` is null. Such requests are counted in
         /// `crocodile_pear_limit_requests_total` with the result `missing`.
         pub missing: Missing = Missing::Allow,

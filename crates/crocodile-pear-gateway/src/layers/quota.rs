@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, ExpressionSpec, Field, Json, Located, Node};
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
@@ -25,13 +25,13 @@ spec! {
         pub per: Period,
         /// The expression by whose value requests are counted: `$claims.sub`. Each value has its own quota. By default all
         /// requests are counted together.
-        pub by: Option<Expression>,
+        pub by: Option<ExpressionSpec>,
         /// The handling of a request whose `by` or `amount` is null. Such requests are counted in
         /// `crocodile_pear_limit_requests_total` with the result `missing`.
         pub missing: Missing = Missing::Allow,
         /// The cost of a request; default: 1. As in `rate_limit`: an expression over the client's request, or over the
         /// finished answer, such as `.usage.total_tokens`.
-        pub cost: Option<Expression>,
+        pub cost: Option<ExpressionSpec>,
         /// The name of the quota in answers. Default: `quota`, or the period if there are several quotas.
         pub name: Option<Located<String>>,
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, ExpressionSpec, Field, Json, Located, Node};
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 
@@ -24,7 +24,7 @@ spec! {
         pub burst: Option<Located<NonZeroU32>>,
         /// The expression by whose value requests are counted: `$client.address`, `$headers["x-api-key"]`,
         /// `$claims.sub`. Each value has its own limit. By default all requests are counted together.
-        pub by: Option<Expression>,
+        pub by: Option<ExpressionSpec>,
         /// The handling of a request whose `by` is null, or whose `rate` is null or not a rate. Such requests are counted in
         /// `crocodile_pear_limit_requests_total` with the result `missing`.
         pub missing: Missing = Missing::Allow,
@@ -34,7 +34,7 @@ spec! {
         /// stream that gives none, or is cut off, costs 1 for each of its events. Costs of answers are charged when the
         /// answer has ended: a request passes while anything is left, and may use more than that. The next requests wait
         /// until this is made up for.
-        pub cost: Option<Expression>,
+        pub cost: Option<ExpressionSpec>,
         /// The name of the limit in answers. Default: `default`, or the rate if there are several limits.
         pub name: Option<Located<String>>,
     }

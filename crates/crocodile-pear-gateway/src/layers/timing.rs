@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Field, Json, Located, Node};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, ExpressionSpec, Field, Json, Located, Node};
 use crocodile_pear::unstable::error::Error;
 use crocodile_pear::unstable::http::list;
 use crocodile_pear::unstable::jq::{self, Data, Filter};
@@ -30,7 +30,7 @@ spec! {
     pub struct ServerTiming {
         /// Which requests get timings: those for which this expression is true, as in `$client.address |
         /// startswith("10.")`. Default: all.
-        pub when: Option<Expression>,
+        pub when: Option<ExpressionSpec>,
     }
     short(on)
 }

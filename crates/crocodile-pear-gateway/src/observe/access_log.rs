@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Json, Located, Node, Share, only};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, ExpressionSpec, Json, Located, Node, Share, only};
 use crocodile_pear::unstable::jq::{self, Filter};
 use crocodile_pear::unstable::spec;
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
@@ -45,12 +45,12 @@ spec! {
         pub to: Located<String> = Located::new("stderr".to_owned(), Default::default()),
         /// Which requests to log: those for which this expression is true, as in `'$status >= 500 or $duration > 1'`.
         /// Default: all.
-        pub when: Option<Expression>,
+        pub when: Option<ExpressionSpec>,
         /// The share of requests to log, chosen at random. With `when`: the share of the other requests to log too.
         pub sample: Option<Share>,
         /// The user name to log, as an expression. Default: `$claims.sub`, or the subject of the client's
         /// certificate.
-        pub user: Option<Expression>,
+        pub user: Option<ExpressionSpec>,
         /// Whether to log the query. It may contain secrets; credentials that the gateway has checked are left out.
         pub query: bool = false,
     }

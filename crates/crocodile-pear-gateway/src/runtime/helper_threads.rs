@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crocodile_pear::unstable::config::spec::Size;
-use crocodile_pear::unstable::offload::{Settings, configure};
+use crocodile_pear::unstable::offload::{OffloadSettings, configure};
 use crocodile_pear::unstable::spec;
 
 use super::memory_limit;
@@ -30,15 +30,15 @@ spec! {
 /// The memory of all jobs, as written or by default.
 pub fn memory(written: Option<&ThreadPool>) -> Size {
     let written = written.and_then(|written| written.memory);
-    written.unwrap_or_else(|| memory_limit::within(Size(Settings::default().memory), memory_limit::limit()))
+    written.unwrap_or_else(|| memory_limit::within(Size(OffloadSettings::default().memory), memory_limit::limit()))
 }
 
 /// Applies the written settings, or the defaults.
 pub fn apply(written: Option<&ThreadPool>) {
-    let usual = Settings { begin: step_back, memory: memory(written).0, ..Settings::default() };
+    let usual = OffloadSettings { begin: step_back, memory: memory(written).0, ..OffloadSettings::default() };
     configure(match written {
         None => usual,
-        Some(written) => Settings {
+        Some(written) => OffloadSettings {
             threads: written.threads.map_or(usual.threads, usize::from),
             queue: written.queue.get(),
             ..usual

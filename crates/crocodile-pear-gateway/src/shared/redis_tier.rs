@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crocodile_pear::unstable::config::carried_state::{Carry, Reading};
+use crocodile_pear::unstable::config::carried_state::{Carry, MarkedFiles};
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Located, Marked, Secret, Size};
@@ -84,7 +84,7 @@ impl StoreSpec {
             let remedy = "add `redis: 'rediss://HOST:6379'`, or leave out `tls`";
             return problems.error(span, "`tls` of the store is for `redis`, which is not there", remedy);
         };
-        let reading = Reading::new(files);
+        let reading = MarkedFiles::new(files);
         let files = |written: &_| reading.read(written);
         let server = RedisServer::compile(written, self.tls.as_deref(), &files, problems)?;
         if self.timeout.is_zero() {

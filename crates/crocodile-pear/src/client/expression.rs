@@ -25,7 +25,7 @@ use super::result;
 /// [`Kind::Expression`], with everything that is wrong in it.
 pub fn jq(source: &str) -> Result<Expression, Error> {
     let filter = Filter::compile(source, &jq::variables(source)).map_err(|faults| unfit(&faults))?;
-    Ok(Expression(spec::Expression(written(source), Some(Arc::new(filter)))))
+    Ok(Expression(spec::ExpressionSpec(written(source), Some(Arc::new(filter)))))
 }
 
 /// A jq expression or a closure, compiled. [`jq()`] makes one of a text.
@@ -38,7 +38,7 @@ pub fn jq(source: &str) -> Result<Expression, Error> {
 /// # Ok::<(), crocodile_pear::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Expression(pub(super) spec::Expression);
+pub struct Expression(pub(super) spec::ExpressionSpec);
 
 fn unfit(faults: &[Fault]) -> Error {
     let told = |fault: &Fault| match fault.remedy.as_str() {
@@ -174,7 +174,7 @@ where
 }
 
 fn of(closure: Closure) -> Expression {
-    Expression(spec::Expression(written(CLOSURE), Some(Arc::new(Filter::of_closure(closure)))))
+    Expression(spec::ExpressionSpec(written(CLOSURE), Some(Arc::new(Filter::of_closure(closure)))))
 }
 
 /// An item as the type that a closure takes.

@@ -78,7 +78,7 @@ impl std::error::Error for Faults {}
 /// assert_eq!(problem.remedy(), Some("add it under `upstreams`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem(problem::Problem);
+pub struct Problem(problem::ConfigProblem);
 
 impl Problem {
     /// The fault.

@@ -103,14 +103,14 @@ impl fmt::Debug for Carry {
 pub type Files<'a> = &'a dyn Fn(&Located<String>) -> Result<Vec<u8>, String>;
 
 /// Reads the files that a part of the configuration names: what is in them is a part of its mark.
-pub struct Reading<'a> {
+pub struct MarkedFiles<'a> {
     files: Files<'a>,
     mark: Cell<Mark>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> MarkedFiles<'a> {
     pub fn new(files: Files<'a>) -> Self {
-        Reading { files, mark: Cell::default() }
+        MarkedFiles { files, mark: Cell::default() }
     }
 
     /// Reads a file.
@@ -167,7 +167,7 @@ mod tests {
     fn a_file_that_has_changed_is_another_part() {
         let mark = |bytes: &'static [u8]| {
             let file = |_: &Located<String>| Ok(bytes.to_vec());
-            let reading = Reading::new(&file);
+            let reading = MarkedFiles::new(&file);
             assert_eq!(reading.read(&"ca.pem".to_owned().into()).as_deref(), Ok(bytes));
             reading.mark()
         };

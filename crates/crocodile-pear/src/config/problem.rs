@@ -17,7 +17,7 @@ pub struct Span {
 
 /// A fault in a configuration, with what the operator needs to mend it without a manual.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub span: Span,
     /// The fault.
     pub message: String,
@@ -39,7 +39,7 @@ pub enum Severity {
 /// Gathers every problem of a configuration, so that one run of `check` tells all.
 #[derive(Debug, Default)]
 pub struct Problems {
-    found: Vec<Problem>,
+    found: Vec<ConfigProblem>,
     /// Where the errors begin: file, line, column.
     errors: BTreeSet<(u32, u32, u32)>,
 }
@@ -61,7 +61,7 @@ impl Problems {
         if severity == Severity::Error {
             self.errors.insert((span.file, span.line, span.column));
         }
-        self.found.push(Problem { span, message, remedy, severity });
+        self.found.push(ConfigProblem { span, message, remedy, severity });
     }
 
     /// Whether an error was found within this place before: what follows from it need not be told.
@@ -76,7 +76,7 @@ impl Problems {
     }
 
     /// All of them, in the order of the files; what an alias brings in several times is told once.
-    pub fn into_sorted(mut self) -> Vec<Problem> {
+    pub fn into_sorted(mut self) -> Vec<ConfigProblem> {
         self.found.sort_by_key(|problem| problem.span);
         let mut told = HashSet::new();
         self.found.retain(|problem| told.insert((problem.span, problem.message.clone())) || problem.span.line == 0);

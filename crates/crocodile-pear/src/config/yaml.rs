@@ -24,7 +24,7 @@ const MOST_ALIASED: usize = 1 << 20;
 
 /// Reads the one document of a file; no node if it is no YAML.
 pub fn read(file: u32, text: &str, environment: &Environment<'_>, problems: &mut Problems) -> Option<Node> {
-    let reader = Reader {
+    let reader = ConfigReader {
         file,
         source: text.chars().collect(),
         environment,
@@ -38,7 +38,7 @@ pub fn read(file: u32, text: &str, environment: &Environment<'_>, problems: &mut
 }
 
 /// A document while it is read.
-struct Reader<'a> {
+struct ConfigReader<'a> {
     file: u32,
     source: Vec<char>,
     environment: &'a Environment<'a>,
@@ -55,10 +55,10 @@ struct Reader<'a> {
 struct OpenNode {
     span: Span,
     anchor: usize,
-    items: Items,
+    items: NodeItems,
 }
 
-enum Items {
+enum NodeItems {
     List(Vec<Node>),
     Map { entries: Vec<(Located<String>, Node)>, seen: HashMap<String, u32>, key: PendingKey, merged: Vec<Node> },
 }
@@ -77,7 +77,7 @@ enum PendingKey {
 /// Why reading ends before the file does; the problem is noted.
 struct Stop;
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn run(mut self, text: &str) -> Option<Node> {
         if let Some(cause) = cause::odd_space(&self.source) {
             return words::note(self.file, cause, self.problems);
@@ -118,11 +118,11 @@ impl Reader<'_> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse(tag.as_deref(), range);
-                self.begin(Items::List(Vec::new()), anchor, range)
+                self.begin(NodeItems::List(Vec::new()), anchor, range)
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse(tag.as_deref(), range);
-                let map = Items::Map {
+                let map = NodeItems::Map {
                     entries: Vec::new(),
                     seen: HashMap::new(),
                     key: PendingKey::Wanted,
@@ -149,7 +149,7 @@ impl Reader<'_> {
         self.problems.error::<()>(span, format!("YAML tags are not supported: `{written}`"), remedy);
     }
 
-    fn begin(&mut self, items: Items, anchor: usize, range: Range) -> Result<(), Stop> {
+    fn begin(&mut self, items: NodeItems, anchor: usize, range: Range) -> Result<(), Stop> {
         let mut span = self.span(range);
         // Of a flow collection its bracket is shown; a block has none, and shows its first entry.
         if !range.is_empty()
@@ -169,8 +169,8 @@ impl Reader<'_> {
     fn end(&mut self) -> Result<(), Stop> {
         let Some(OpenNode { span, anchor, items }) = self.open.pop() else { return Ok(()) };
         let kind = match items {
-            Items::List(items) => NodeKind::List(items),
-            Items::Map { mut entries, seen, merged, .. } => {
+            NodeItems::List(items) => NodeKind::List(items),
+            NodeItems::Map { mut entries, seen, merged, .. } => {
                 let mut known: HashSet<String> = seen.into_keys().collect();
                 merged.iter().for_each(|from| self.merge(&mut entries, &mut known, from));
                 NodeKind::Map(entries)
@@ -224,8 +224,8 @@ impl Reader<'_> {
             return Ok(());
         };
         match &mut open.items {
-            Items::List(items) => items.push(node),
-            Items::Map { entries, seen, key, merged } => match mem::replace(key, PendingKey::Wanted) {
+            NodeItems::List(items) => items.push(node),
+            NodeItems::Map { entries, seen, key, merged } => match mem::replace(key, PendingKey::Wanted) {
                 PendingKey::Wanted => *key = read_key(&node, seen, self.problems),
                 PendingKey::Read(name) => entries.push((name, node)),
                 PendingKey::Merge => merged.push(node),
@@ -252,7 +252,8 @@ impl Reader<'_> {
             false => None,
         };
         let mut text = Located { value: text, span, runs };
-        let key = matches!(self.open.last(), Some(OpenNode { items: Items::Map { key: PendingKey::Wanted, .. }, .. }));
+        let key =
+            matches!(self.open.last(), Some(OpenNode { items: NodeItems::Map { key: PendingKey::Wanted, .. }, .. }));
         if !key {
             text = variable::fill(text, self.environment, self.problems);
         }
@@ -313,7 +314,7 @@ mod tests {
         let mut problems = Problems::default();
         let environment = |name: &str| (name == "PORT").then(|| "8080".to_owned());
         let node = read(0, text, &environment, &mut problems);
-        let told = |problem: crate::config::problem::Problem| {
+        let told = |problem: crate::config::problem::ConfigProblem| {
             format!("{}:{}+{} {}", problem.span.line, problem.span.column, problem.span.length, problem.message)
         };
         (node, problems.into_sorted().into_iter().map(told).collect())

@@ -9,7 +9,7 @@ use super::pool::DatabasePool;
 use super::query::Query;
 use crate::error::Kind;
 use crate::telemetry::histogram::{DATABASE, Histograms};
-use crate::telemetry::request_record::{CallKind, CallNote, CallPlace, Entry};
+use crate::telemetry::request_record::{CallEntry, CallKind, CallNote, CallPlace};
 
 /// The times of statements, by how they ended.
 pub(super) struct StatementTimes(Histograms<StatementEnd>);
@@ -36,7 +36,7 @@ impl StatementTimes {
 
 /// A run in progress.
 pub(super) struct RunRecord {
-    entry: Option<Entry>,
+    entry: Option<CallEntry>,
     times: Arc<StatementTimes>,
     began: Instant,
     /// When its answer must have begun.

@@ -168,7 +168,7 @@ mod tests {
         let lists = lists.iter().map(|list| Located::new((*list).to_owned(), span)).collect();
         let mut problems = Problems::default();
         let compiled = XmlSpec { lists, prefixes: PrefixesSpec::On, lenient: LenientSpec::Off }.compile(&mut problems);
-        let remedy = |problem: crate::config::problem::Problem| problem.remedy.unwrap_or_default();
+        let remedy = |problem: crate::config::problem::ConfigProblem| problem.remedy.unwrap_or_default();
         compiled.ok_or_else(|| problems.into_sorted().into_iter().map(remedy).collect())
     }
 

@@ -25,7 +25,7 @@ const LAST: [Duration; 3] = [Duration::from_millis(1500), Duration::from_millis(
 
 /// How much long work there may be at once.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OffloadSettings {
     /// Helper threads. Where there are several, one does only work on documents of less than 1 MiB.
     pub threads: usize,
     /// Askers whose work may wait for one.
@@ -36,15 +36,15 @@ pub struct Settings {
     pub begin: fn(),
 }
 
-impl Default for Settings {
+impl Default for OffloadSettings {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from).max(2);
-        Settings { threads, queue: QUEUE, memory: memory::MEMORY, begin: || {} }
+        OffloadSettings { threads, queue: QUEUE, memory: memory::MEMORY, begin: || {} }
     }
 }
 
 /// Sets how much there may be, from now on.
-pub fn configure(settings: Settings) {
+pub fn configure(settings: OffloadSettings) {
     memory::set_capacity(settings.memory);
     lock().settings = settings;
 }
@@ -60,7 +60,7 @@ pub enum Done {
 }
 
 /// The order for a task.
-pub enum Order<'a> {
+pub enum TaskOrder<'a> {
     /// Run, with this many bytes reserved, until the result is no longer needed.
     Run(u64, &'a Arc<AtomicBool>),
     Fail(Error),
@@ -69,7 +69,7 @@ pub enum Order<'a> {
 /// Some work.
 pub struct Task {
     /// Does it.
-    pub run: Box<dyn FnMut(Order<'_>) -> Done + Send>,
+    pub run: Box<dyn FnMut(TaskOrder<'_>) -> Done + Send>,
     /// The task of the runtime that asks for it. All who ask outside of tasks have one line.
     pub asker: Option<Id>,
     /// Bytes that it needs to begin.
@@ -89,21 +89,21 @@ impl Task {
 }
 
 /// The work of one asker, in order.
-struct Line {
+struct TaskQueue {
     asker: Option<Id>,
     tasks: VecDeque<Task>,
 }
 
 /// The work that waits. Lines have their turn one after the other, so that a request with a thousand items does not hold up the others.
 #[derive(Default)]
-struct Lines {
-    lines: VecDeque<Line>,
+struct TaskQueues {
+    lines: VecDeque<TaskQueue>,
     tasks: usize,
 }
 
 struct HelpersState {
-    settings: Settings,
-    queue: Lines,
+    settings: OffloadSettings,
+    queue: TaskQueues,
     threads: usize,
     /// Threads that wait.
     idle: usize,
@@ -111,7 +111,7 @@ struct HelpersState {
     large: usize,
 }
 
-struct Pool {
+struct HelperPool {
     state: Mutex<HelpersState>,
     wake: Condvar,
 }
@@ -129,18 +129,18 @@ pub fn waiting() -> usize {
     lock().queue.tasks
 }
 
-static POOL: LazyLock<Pool> = LazyLock::new(|| {
-    let settings = Settings::default();
-    let state = HelpersState { settings, queue: Lines::default(), threads: 0, idle: 0, large: 0 };
-    Pool { state: Mutex::new(state), wake: Condvar::new() }
+static POOL: LazyLock<HelperPool> = LazyLock::new(|| {
+    let settings = OffloadSettings::default();
+    let state = HelpersState { settings, queue: TaskQueues::default(), threads: 0, idle: 0, large: 0 };
+    HelperPool { state: Mutex::new(state), wake: Condvar::new() }
 });
 
 fn lock() -> MutexGuard<'static, HelpersState> {
     POOL.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Lines {
-    fn line(&mut self, asker: Option<Id>) -> Option<&mut Line> {
+impl TaskQueues {
+    fn line(&mut self, asker: Option<Id>) -> Option<&mut TaskQueue> {
         self.lines.iter_mut().find(|line| line.asker == asker)
     }
 
@@ -160,7 +160,7 @@ impl Lines {
         self.tasks += 1;
         match self.line(task.asker) {
             Some(line) => line.tasks.push_back(task),
-            None => self.lines.push_back(Line { asker: task.asker, tasks: [task].into() }),
+            None => self.lines.push_back(TaskQueue { asker: task.asker, tasks: [task].into() }),
         }
     }
 
@@ -169,7 +169,7 @@ impl Lines {
         self.tasks += 1;
         match self.line(task.asker) {
             Some(line) => line.tasks.push_front(task),
-            None => self.lines.push_front(Line { asker: task.asker, tasks: [task].into() }),
+            None => self.lines.push_front(TaskQueue { asker: task.asker, tasks: [task].into() }),
         }
     }
 
@@ -290,14 +290,14 @@ fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, HelpersState> {
         WAITS.count(since.elapsed());
     }
     let large = task.large;
-    let order = Order::Run(reserved, &task.abandoned.clone());
+    let order = TaskOrder::Run(reserved, &task.abandoned.clone());
     let done = catch_unwind(AssertUnwindSafe(|| (task.run)(order))).unwrap_or(Done::Ended);
     let again = match done {
         Done::Ended => None,
         Done::Starved(needed) => Some(needed.saturating_mul(2)),
         Done::Oversized => {
             let reason = "it needs more memory than all expressions and conversions may have (`thread_pool.memory`)";
-            (task.run)(Order::Fail(Error::new(Kind::Expression, reason)));
+            (task.run)(TaskOrder::Fail(Error::new(Kind::Expression, reason)));
             None
         }
     };
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     fn task(asker: Option<Id>, need: u64) -> Task {
-        let (run, abandoned) = (Box::new(|_: Order<'_>| Done::Ended), Arc::default());
+        let (run, abandoned) = (Box::new(|_: TaskOrder<'_>| Done::Ended), Arc::default());
         Task { run, asker, need, large: false, abandoned, since: None }
     }
 
@@ -329,14 +329,14 @@ mod tests {
         ids
     }
 
-    fn taken(lines: &mut Lines) -> Vec<u64> {
+    fn taken(lines: &mut TaskQueues) -> Vec<u64> {
         std::iter::from_fn(|| lines.take(|_| true)).map(|task| task.need).collect()
     }
 
     #[tokio::test]
     async fn askers_have_their_turn_whoever_asks_for_more() {
         let [many, one, other] = askers().await;
-        let mut lines = Lines::default();
+        let mut lines = TaskQueues::default();
         for need in 0..4 {
             lines.push(task(many, need));
         }
@@ -350,7 +350,7 @@ mod tests {
     #[tokio::test]
     async fn one_asker_has_room_for_all_that_it_asks_for() {
         let [many, other] = askers().await;
-        let mut lines = Lines::default();
+        let mut lines = TaskQueues::default();
         for need in 0..1_000 {
             assert!(lines.has_room(many, 1));
             lines.push(task(many, need));
@@ -364,7 +364,7 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_is_overtaken_and_what_nobody_waits_for_is_dropped() {
         let [one, other] = askers().await;
-        let mut lines = Lines::default();
+        let mut lines = TaskQueues::default();
         for (asker, need) in [(one, 9), (one, 1), (other, 8), (None, 2), (None, 3)] {
             lines.push(task(asker, need));
         }

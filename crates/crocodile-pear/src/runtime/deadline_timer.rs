@@ -16,11 +16,11 @@ const GRACE: Duration = Duration::from_millis(25);
 
 /// A timer, made at the first wait. Setting it anew costs less than making another.
 #[derive(Debug, Default)]
-pub struct Alarm(Option<Pin<Box<Timer>>>);
+pub struct Alarm(Option<Pin<Box<DeadlineTimer>>>);
 
 pin_project! {
     #[derive(Debug)]
-    struct Timer {
+    struct DeadlineTimer {
         #[pin]
         sleep: Sleep,
         // Whether it has fired too late, and fires once more after the grace. It stands here so that a waiting call stays small.
@@ -32,7 +32,7 @@ impl Alarm {
     /// Waits for a moment. A timer that fires early is set again then; after one that fires much too late, the runtime
     /// looks at its sockets first.
     pub fn poll(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let begin = || Box::pin(Timer { sleep: tokio::time::sleep_until(due), late: false });
+        let begin = || Box::pin(DeadlineTimer { sleep: tokio::time::sleep_until(due), late: false });
         let mut timer = self.0.get_or_insert_with(begin).as_mut().project();
         if *timer.late && timer.sleep.deadline() < due {
             *timer.late = false;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::runtime::thread_id::{self, THREADS};
 
 /// The bounds of the buckets, in nanoseconds; at most [`MOST`].
-pub type Bounds = &'static [u64];
+pub type BucketBounds = &'static [u64];
 
 /// The most bounds.
 pub const MOST: usize = 15;
@@ -15,7 +15,7 @@ pub const MOST: usize = 15;
 const MS: u64 = 1_000_000;
 
 /// The bounds that OpenTelemetry advises for HTTP: 5 ms to 10 s.
-pub const HTTP: Bounds = &[
+pub const HTTP: BucketBounds = &[
     5 * MS,
     10 * MS,
     25 * MS,
@@ -33,10 +33,11 @@ pub const HTTP: Bounds = &[
 ];
 
 /// The bounds that OpenTelemetry advises for databases: 1 ms to 10 s.
-pub const DATABASE: Bounds = &[MS, 5 * MS, 10 * MS, 50 * MS, 100 * MS, 500 * MS, 1_000 * MS, 5_000 * MS, 10_000 * MS];
+pub const DATABASE: BucketBounds =
+    &[MS, 5 * MS, 10 * MS, 50 * MS, 100 * MS, 500 * MS, 1_000 * MS, 5_000 * MS, 10_000 * MS];
 
 /// Which bucket a time falls into; the one behind the last bound has no end.
-pub fn bucket(bounds: Bounds, time: Duration) -> usize {
+pub fn bucket(bounds: BucketBounds, time: Duration) -> usize {
     let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     bounds.iter().position(|bound| time <= *bound).unwrap_or(bounds.len())
 }
@@ -58,7 +59,7 @@ pub fn quantile(buckets: impl Iterator<Item = (u64, f64, f64)> + Clone, share: f
 }
 
 /// The same in seconds, from what was counted between these bounds, and behind the last one, which is all that is known of that.
-pub fn time_quantile(bounds: Bounds, counts: &[u64], share: f64) -> Option<f64> {
+pub fn time_quantile(bounds: BucketBounds, counts: &[u64], share: f64) -> Option<f64> {
     let end = |at: usize| bounds.get(at).or(bounds.last()).map_or(0.0, |bound| *bound as f64 / 1e9);
     let begin = |at: usize| at.checked_sub(1).map_or(0.0, end);
     quantile(counts.iter().enumerate().map(|(at, count)| (*count, begin(at), end(at))), share)
@@ -66,14 +67,14 @@ pub fn time_quantile(bounds: Bounds, counts: &[u64], share: f64) -> Option<f64> 
 
 /// How many times fell into which bucket.
 pub struct Histogram {
-    bounds: Bounds,
-    cells: Box<[Cell]>,
+    bounds: BucketBounds,
+    cells: Box<[ThreadHistogram]>,
 }
 
 /// The counts of a thread, on cache lines that no other thread writes.
 #[derive(Default)]
 #[repr(align(64))]
-struct Cell {
+struct ThreadHistogram {
     /// By bucket; behind the last bound is one more.
     buckets: [AtomicU64; MOST + 1],
     nanoseconds: AtomicU64,
@@ -83,7 +84,7 @@ struct Cell {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The bounds of the buckets, in nanoseconds.
-    pub bounds: Bounds,
+    pub bounds: BucketBounds,
     /// How many times were at most the bound of the same index; the last counts all.
     pub buckets: Vec<u64>,
     /// All times together.
@@ -91,9 +92,9 @@ pub struct Snapshot {
 }
 
 impl Histogram {
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: BucketBounds) -> Self {
         debug_assert!(bounds.len() <= MOST && bounds.is_sorted());
-        Histogram { bounds, cells: (0..cells()).map(|_| Cell::default()).collect() }
+        Histogram { bounds, cells: (0..cells()).map(|_| ThreadHistogram::default()).collect() }
     }
 
     pub fn count(&self, time: Duration) {
@@ -141,14 +142,14 @@ const KINDS: usize = 32;
 
 /// Histograms by kind: a status, a method. Kinds beyond the 32nd are counted together.
 pub struct Histograms<K> {
-    bounds: Bounds,
+    bounds: BucketBounds,
     known: Box<[OnceLock<(K, Histogram)>]>,
     others: OnceLock<Histogram>,
 }
 
 impl<K: Copy + PartialEq> Histograms<K> {
     /// Histograms with these bounds; there is none before something is counted.
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: BucketBounds) -> Self {
         Histograms { bounds, known: (0..KINDS).map(|_| OnceLock::new()).collect(), others: OnceLock::new() }
     }
 

@@ -20,13 +20,13 @@ pub struct Record {
     trace: Option<Trace>,
     /// How a cache served the request itself.
     cache: OnceLock<CacheResult>,
-    calls: Mutex<Calls>,
+    calls: Mutex<RecordedCalls>,
     /// Whether further calls are only counted.
     full: AtomicBool,
 }
 
 #[derive(Default)]
-struct Calls {
+struct RecordedCalls {
     kept: CallRecords,
     /// All of them, kept or not.
     number: u64,
@@ -356,7 +356,7 @@ impl Record {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Calls> {
+    fn lock(&self) -> MutexGuard<'_, RecordedCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -392,7 +392,7 @@ impl CallNote {
         target: String,
         began: Instant,
         span: u64,
-    ) -> Entry {
+    ) -> CallEntry {
         let CallNote { record, step, attempt, cache } = self;
         let at = record.add(CallRecord {
             kind: place.kind,
@@ -416,7 +416,7 @@ impl CallNote {
             tls: place.tls,
             span,
         });
-        Entry { record, at }
+        CallEntry { record, at }
     }
 }
 
@@ -430,13 +430,13 @@ pub(crate) struct CallPlace<'a> {
 }
 
 /// A call in a record, while it runs.
-pub(crate) struct Entry {
+pub(crate) struct CallEntry {
     record: Arc<Record>,
     /// `None` if it is only counted.
     at: Option<usize>,
 }
 
-impl Entry {
+impl CallEntry {
     /// Says more of the call; `change` is given the record to make times of moments.
     pub(crate) fn revise(&self, change: impl FnOnce(&mut CallRecord, &Record)) {
         if let Some(at) = self.at {
@@ -453,7 +453,7 @@ mod tests {
         CallNote::new(record, &Arc::new(CallingStep { index: 0, name: "request".into(), hidden: Hidden::default() }))
     }
 
-    fn begin(record: &Arc<Record>, server: &str) -> Entry {
+    fn begin(record: &Arc<Record>, server: &str) -> CallEntry {
         let (upstream, server): (Arc<str>, Arc<str>) = ("shop".into(), server.into());
         let place = CallPlace { kind: CallKind::Http, upstream: &upstream, server: Some(&server), tls: false };
         note(record).begin(place, &Method::GET, "/items".to_owned(), Instant::now(), 0)

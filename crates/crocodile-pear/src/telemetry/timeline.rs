@@ -20,14 +20,14 @@ pub fn passed(label: &str, item: u64, at: Duration, outcome: Result<(), &str>) {
 pub struct Timeline {
     began: Instant,
     /// There from the first mark on; what runs apart for the same request shares them.
-    marks: OnceLock<Arc<Mutex<Vec<Mark>>>>,
+    marks: OnceLock<Arc<Mutex<Vec<TimelineMark>>>>,
     /// Whether one line is logged for each producer, and not one for each message.
     brief: bool,
 }
 
 /// The messages that have passed a timer so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct TimelineMark {
     /// The timer's label.
     pub label: Arc<str>,
     /// When the first message passed, since the request began.
@@ -110,7 +110,7 @@ impl Timeline {
                 mark.last = at;
                 mark.messages += 1;
             }
-            None => marks.push(Mark { label: label.clone(), first: at, last: at, messages: 1 }),
+            None => marks.push(TimelineMark { label: label.clone(), first: at, last: at, messages: 1 }),
         }
         drop(marks);
         if self.brief {
@@ -132,7 +132,7 @@ impl Timeline {
     }
 
     /// The marks so far, in the order in which the timers were first passed.
-    pub fn marks(&self) -> Vec<Mark> {
+    pub fn marks(&self) -> Vec<TimelineMark> {
         let marks = self.marks.get();
         marks.map(|marks| marks.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
     }

@@ -18,7 +18,7 @@ use super::connect::resolve::Resolver;
 use super::environment::UpstreamEnvironment;
 use super::remote::Remote;
 use super::servers::Servers;
-use crate::config::carried_state::Reading;
+use crate::config::carried_state::MarkedFiles;
 use crate::config::problem::Problems;
 use crate::config::spec::{Entries, Json, Located, Marked, Secret};
 use crate::error::{Error, Kind};
@@ -76,7 +76,7 @@ impl Marked<CredentialsSpec> {
         given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<Arc<ClientCredentials>> {
-        let reading = Reading::new(given.files);
+        let reading = MarkedFiles::new(given.files);
         let files = |written: &_| reading.read(written);
         let credentials = self.spec.compile(&UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
         let whole = (self.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));

@@ -26,7 +26,7 @@ use super::servers::retry::RetrySpec;
 use super::servers::settings::UpstreamSettings;
 use super::types::Types;
 use crate::cache::CacheSpec;
-use crate::config::carried_state::Reading;
+use crate::config::carried_state::MarkedFiles;
 use crate::config::files::Files;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{Entries, Located, Marked, Size, defaults, only};
@@ -357,7 +357,7 @@ impl Marked<UpstreamSpec> {
         given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<Arc<ReadyUpstream>> {
-        let reading = Reading::new(given.files);
+        let reading = MarkedFiles::new(given.files);
         let files = |written: &_| reading.read(written);
         let upstream =
             self.spec.compile(name, span, &UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;

@@ -1,6 +1,6 @@
 //! The results of an importer.
 
-use crocodile_pear::unstable::config::problem::{Problem, Problems, Span};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Problems, Span};
 
 use super::report::Report;
 use super::yaml::Map;
@@ -19,7 +19,7 @@ pub struct Unreadable {
     /// Its files, as far as they were read.
     pub sources: Sources,
     /// Why, with the places.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 impl Unreadable {

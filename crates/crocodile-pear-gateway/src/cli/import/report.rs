@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crocodile_pear::unstable::config::problem::{Problem, Severity, Span};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Severity, Span};
 use serde_json::{Value, json};
 
 use crate::config::visible;
@@ -123,7 +123,7 @@ impl Report {
 
     /// The problems that an operator should read: what was not imported as errors, what differs as warnings. What is said of
     /// several places is one problem.
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<ConfigProblem> {
         let mut folded: Vec<(&ImportedSetting, Vec<Span>)> = Vec::new();
         let mut known = HashMap::new();
         for setting in self.settings() {
@@ -140,7 +140,7 @@ impl Report {
     }
 
     /// The problem of a setting, and of those at more places of which the same is to be said.
-    fn problem(&self, setting: &ImportedSetting, more: &[Span]) -> Problem {
+    fn problem(&self, setting: &ImportedSetting, more: &[Span]) -> ConfigProblem {
         let severity = if setting.fate == Fate::Reported { Severity::Error } else { Severity::Warning };
         let mut message = setting.message.clone();
         if !more.is_empty() {
@@ -158,7 +158,7 @@ impl Report {
             message.push(')');
         }
         let remedy = Some(setting.remedy.clone()).filter(|text| !text.is_empty());
-        Problem { span: setting.span, message, remedy, severity }
+        ConfigProblem { span: setting.span, message, remedy, severity }
     }
 
     /// The report for people: as `check` prints problems, then what the source ignores, then the counts.

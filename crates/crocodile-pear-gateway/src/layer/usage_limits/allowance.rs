@@ -1,7 +1,7 @@
 //! How much a limit lets pass, and for how long: fixed, or by the request.
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Expression, Json, Node};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, ExpressionSpec, Json, Node};
 use crocodile_pear::unstable::jq::{self, Filter, as_str};
 use crocodile_pear::unstable::json::value::{self, Shape};
 use crocodile_pear::unstable::request::context::Scope;
@@ -15,20 +15,20 @@ use super::table::{Left, Pace, Table};
 #[derive(Clone, Debug)]
 pub enum WrittenValue<T> {
     Fixed(T),
-    Of(Expression),
+    Of(ExpressionSpec),
 }
 
 impl<T: Decode> Decode for WrittenValue<T> {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         // What depends on the request names a variable.
         match node.as_text().is_some_and(|text| text.value.contains('$')) {
-            true => Expression::decode(node, problems).map(WrittenValue::Of),
+            true => ExpressionSpec::decode(node, problems).map(WrittenValue::Of),
             false => T::decode(node, problems).map(WrittenValue::Fixed),
         }
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
-        serde_json::json!({"anyOf": [T::schema(definitions), Expression::schema(definitions)]})
+        serde_json::json!({"anyOf": [T::schema(definitions), ExpressionSpec::schema(definitions)]})
     }
 }
 

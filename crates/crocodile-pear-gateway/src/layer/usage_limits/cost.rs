@@ -1,6 +1,6 @@
 //! The cost of a request: one, or the value of an expression over the request or its finished answer.
 
-use crocodile_pear::unstable::config::spec::Expression;
+use crocodile_pear::unstable::config::spec::ExpressionSpec;
 use crocodile_pear::unstable::format::sse::EventReader;
 use crocodile_pear::unstable::http::media_type::{essence, is_events};
 use crocodile_pear::unstable::jq::{self, Filter, Value};
@@ -23,7 +23,7 @@ pub enum Cost {
 
 impl Cost {
     /// Compiles what is written. An expression that reads `.` or `$status` is about the answer.
-    pub fn compile(written: &Expression, cx: &mut Compile<'_>) -> Option<Self> {
+    pub fn compile(written: &ExpressionSpec, cx: &mut Compile<'_>) -> Option<Self> {
         let filter = cx.of_answer(written, &[STATUS])?;
         let after = filter.reads_item() || filter.uses().iter().any(|name| name == STATUS);
         let failures = LogLimiter::default();

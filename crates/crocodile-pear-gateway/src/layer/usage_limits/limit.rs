@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crocodile_pear::unstable::config::spec::{Expression, Located};
+use crocodile_pear::unstable::config::spec::{ExpressionSpec, Located};
 use crocodile_pear::unstable::request::context::Scope;
 
 use super::allowance::{Allowance, Amount};
@@ -24,9 +24,9 @@ pub struct Limit {
 
 /// The fields that all kinds of limits have, as written.
 pub struct LimitFields<'a> {
-    pub by: Option<&'a Expression>,
+    pub by: Option<&'a ExpressionSpec>,
     pub missing: Missing,
-    pub cost: Option<&'a Expression>,
+    pub cost: Option<&'a ExpressionSpec>,
     pub name: Option<&'a Located<String>>,
     /// The name if none is written.
     pub usual: String,
@@ -64,7 +64,7 @@ impl LimitFields<'_> {
             return cx.problems.error(place, "this cannot be the name of a limit", "use letters, digits, `-` and `_`");
         }
         names.push(name.clone());
-        let text = |written: Option<&Expression>| written.map_or(String::new(), |written| written.0.value.clone());
+        let text = |written: Option<&ExpressionSpec>| written.map_or(String::new(), |written| written.0.value.clone());
         let costs = self.cost.map_or(String::new(), |_| format!("|{}", text(self.cost)));
         let identity = format!("{}|{name}|{}|{}{costs}", cx.place, self.written.value, text(self.by));
         let table = cx.carry.part(&identity).state(Table::default);

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crocodile_pear::unstable::config::spec::{Expression, Located, Timeout};
+use crocodile_pear::unstable::config::spec::{ExpressionSpec, Located, Timeout};
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::jq::{self, Filter, Value};
 use crocodile_pear::unstable::json;
@@ -42,7 +42,7 @@ spec! {
         /// The client's header fields that the service gets.
         pub headers: Vec<Located<String>> = usual(),
         /// An expression over the client's request. Its value is sent as a JSON body: `{input: {path: $headers.host}}`.
-        pub body: Option<Expression>,
+        pub body: Option<ExpressionSpec>,
         /// The header fields of its answer that say who the client is. Every call of the pipeline sends them; a client
         /// cannot send them itself. `$claims` has them by their names in lower case: `$claims["x-user"]`.
         pub keep: Vec<Located<String>> = Vec::new(),
@@ -50,9 +50,9 @@ spec! {
         pub answer: Vec<Located<String>> = vec![Located::new("set-cookie".to_owned(), Default::default())],
         /// A condition; `.` is its answer's JSON body. The request only passes if the status is 2xx and this is true:
         /// `.result == true`. Otherwise the client gets 403. At most 64 KiB are read.
-        pub allow: Option<Expression>,
+        pub allow: Option<ExpressionSpec>,
         /// An expression for `$claims`, instead of the fields of `keep`; `.` is its answer's JSON body.
-        pub claims: Option<Expression>,
+        pub claims: Option<ExpressionSpec>,
         /// How long a decision to let pass is used again, and for which requests. Off by default.
         pub cache: Option<DecisionCache>,
         /// Timeout for the answer. After it, the client gets 504.
@@ -68,7 +68,7 @@ spec! {
         /// An expression over the client's request: requests with the same value share a decision. It must contain all
         /// that the service decides by: `[$headers.cookie, $path.id]`. If it is null, or a list of nulls, the service is
         /// asked. The method, the host and `path` are always a part of it.
-        pub by: Expression,
+        pub by: ExpressionSpec,
     }
 }
 

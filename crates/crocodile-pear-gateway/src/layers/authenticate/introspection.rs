@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crocodile_pear::unstable::config::carried_state::Reading;
+use crocodile_pear::unstable::config::carried_state::MarkedFiles;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec;
 use crocodile_pear::unstable::config::spec::{Located, Secret, Texts};
@@ -57,7 +57,7 @@ spec! {
 
 impl Introspection {
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<Box<dyn Method>> {
-        let reading = Reading::new(cx.services.files);
+        let reading = MarkedFiles::new(cx.services.files);
         let files = |written: &_| reading.read(written);
         let given = cx.given(&files);
         let (carry, resolver) = (given.carry.clone(), given.resolver.as_ref().map(Resolver::mark));

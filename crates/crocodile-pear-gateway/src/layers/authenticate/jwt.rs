@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crocodile_pear::unstable::config::carried_state::Reading;
+use crocodile_pear::unstable::config::carried_state::MarkedFiles;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Located, Marked, Texts};
 use crocodile_pear::unstable::error::{Error, Kind};
@@ -127,7 +127,7 @@ impl Jwt {
             }
             return cx.watch(&self.keys, KeySet::parse).map(KeySource::File);
         }
-        let reading = Reading::new(cx.services.files);
+        let reading = MarkedFiles::new(cx.services.files);
         let files = |written: &_| reading.read(written);
         let given = UpstreamEnvironment { carry: cx.services.root.clone(), ..cx.given(&files) };
         let remote = Remote::compile("keys", &self.keys, self.tls.as_deref(), FETCH, &given, cx.problems)?;

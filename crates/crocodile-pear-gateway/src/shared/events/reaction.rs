@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::Expression;
+use crocodile_pear::unstable::config::spec::ExpressionSpec;
 use crocodile_pear::unstable::jq::{self, Filter, Value};
 use crocodile_pear::unstable::json;
 
@@ -16,7 +16,7 @@ pub struct Reaction {
 
 impl Reaction {
     /// Compiles the expression; it knows the message alone.
-    pub fn compile(written: &Expression, mode: ModeSpec, problems: &mut Problems) -> Option<Self> {
+    pub fn compile(written: &ExpressionSpec, mode: ModeSpec, problems: &mut Problems) -> Option<Self> {
         match Filter::compile(&written.0.value, &[]) {
             Ok(filter) => Some(Reaction { filter, mode }),
             Err(faults) => {

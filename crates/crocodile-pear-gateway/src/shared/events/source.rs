@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::config::files::Files;
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Expression, Located, Secret, defaults};
+use crocodile_pear::unstable::config::spec::{ExpressionSpec, Located, Secret, defaults};
 use crocodile_pear::unstable::database;
 use crocodile_pear::unstable::net::tls::TlsSpec;
 use crocodile_pear::unstable::spec;
@@ -33,7 +33,7 @@ spec! {
         /// A jq expression that gives the tags to purge. `.` is the message: its value if it is JSON, otherwise its
         /// text. Each output is a tag, or a map as for `POST /cache/purge` of `admin`, such as `{url: "…"}` or `{all:
         /// true}`. If the expression fails, all answers with tags become stale.
-        pub purge: Expression,
+        pub purge: ExpressionSpec,
         /// The effect on purged answers.
         pub mode: ModeSpec = ModeSpec::Soft,
         /// How long answers with tags are still served as before while the connection is lost. By default they become

@@ -1,12 +1,12 @@
 //! Counts of requests: how many, how they went, what they cost, and what they spared.
 
-use crocodile_pear::unstable::telemetry::histogram::{self, Bounds};
+use crocodile_pear::unstable::telemetry::histogram::{self, BucketBounds};
 use crocodile_pear::unstable::telemetry::request_record::Totals;
 
 use crate::telemetry::request_end::RequestEnd;
 
 /// The upper bounds of the counted durations: those of the metrics. What takes longer is counted behind the last.
-pub const BOUNDS: Bounds = histogram::HTTP;
+pub const BOUNDS: BucketBounds = histogram::HTTP;
 
 /// A bound as it is written, in milliseconds.
 pub fn milliseconds(bound: u64) -> u64 {

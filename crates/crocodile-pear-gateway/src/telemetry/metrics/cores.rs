@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crocodile_pear::unstable::telemetry::histogram::{Bounds, Histogram};
+use crocodile_pear::unstable::telemetry::histogram::{BucketBounds, Histogram};
 use crocodile_pear::unstable::telemetry::log_limiter::LogLimiter;
 use tokio::time::{Instant, sleep};
 
@@ -14,7 +14,7 @@ use super::slot::{CORE, CORES};
 const MS: u64 = 1_000_000;
 
 /// A timer is up to a millisecond late by its grain.
-const LATE: Bounds = &[2 * MS, 5 * MS, 10 * MS, 25 * MS, 100 * MS, 500 * MS, 2_500 * MS];
+const LATE: BucketBounds = &[2 * MS, 5 * MS, 10 * MS, 25 * MS, 100 * MS, 500 * MS, 2_500 * MS];
 
 /// How often a core is asked. Between two questions it does whatever it does.
 const OFTEN: Duration = Duration::from_millis(250);

@@ -3,7 +3,7 @@
 use std::fmt::{Arguments, Display, Write};
 
 use crocodile_pear::unstable::http::list;
-use crocodile_pear::unstable::telemetry::histogram::{Bounds, Snapshot};
+use crocodile_pear::unstable::telemetry::histogram::{BucketBounds, Snapshot};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,12 +123,12 @@ pub struct Family<'a> {
 /// The bounds of a histogram as text.
 #[derive(Default)]
 struct Marks {
-    bounds: Bounds,
+    bounds: BucketBounds,
     texts: Vec<String>,
 }
 
 impl Marks {
-    fn read(&mut self, bounds: Bounds, format: ExpositionFormat) {
+    fn read(&mut self, bounds: BucketBounds, format: ExpositionFormat) {
         if self.bounds == bounds {
             return;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::unstable::telemetry::request_record::Record;
-use crocodile_pear::unstable::telemetry::timeline::Mark;
+use crocodile_pear::unstable::telemetry::timeline::TimelineMark;
 use http::Method;
 
 use crate::telemetry::request_end::RequestEnd;
@@ -57,7 +57,7 @@ pub struct ServedRequest {
     /// When the head of the answer was ready.
     pub head: Option<Duration>,
     /// The marks of timers.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<TimelineMark>,
     /// The calls that were made for it.
     pub record: Option<Arc<Record>>,
 }
@@ -91,6 +91,6 @@ impl ServedRequest {
     /// The memory that it takes, about.
     pub(super) fn size(&self) -> usize {
         let record = self.record.as_ref().map_or(0, |record| record.size());
-        size_of::<Self>() + self.id.len() + self.path.len() + self.marks.len() * size_of::<Mark>() + record
+        size_of::<Self>() + self.id.len() + self.path.len() + self.marks.len() * size_of::<TimelineMark>() + record
     }
 }

@@ -11,7 +11,7 @@ use crate::cache::rules::methods::{CachedMethod, Methods};
 use crate::cache::rules::policy::Lifetimes;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec;
-use crate::config::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind, Size, only};
+use crate::config::spec::{Decode, Definitions, ExpressionSpec, Json, Located, Node, NodeKind, Size, only};
 use crate::spec;
 
 /// Whether answers are kept, and how long.
@@ -44,10 +44,10 @@ spec! {
         pub stale_if_error: Option<Duration>,
         /// An expression that gives the tags of an answer, as texts. A purge can name tags. `.` is the answer's body,
         /// if it is JSON. The values of `cache-tag`, `surrogate-key` and `xkey` are tags too.
-        pub tags: Option<Expression>,
+        pub tags: Option<ExpressionSpec>,
         /// An expression whose values are part of the cache key. Requests with different values never share an
         /// answer.
-        pub key: Option<Expression>,
+        pub key: Option<ExpressionSpec>,
         /// The methods whose answers are cached. Use `POST` and `QUERY` for APIs that only read with them. The
         /// gateway then reads the request body whole, at most `max_body` at an endpoint and 1 MiB at an upstream; it
         /// is part of the cache key.
@@ -85,7 +85,7 @@ spec! {
         /// An expression that identifies the client, such as `$claims.sub`. All its values are part of the cache key. If
         /// it gives none, or one of them is null or empty or contains null or an empty value, the client is not
         /// identified, and such answers are not cached.
-        pub by: Expression,
+        pub by: ExpressionSpec,
     }
 }
 

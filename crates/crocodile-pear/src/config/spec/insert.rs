@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::node::{Located, Run};
+use super::node::{Located, TextRun};
 use crate::config::problem::Problems;
 
 /// Makes inserted values safe in an expression. Inside a string they are text; elsewhere only a number, `true`, `false`
@@ -16,7 +16,7 @@ pub fn guard(text: Located<String>, problems: &mut Problems) -> Option<Located<S
     for (at, run) in runs.iter().enumerate() {
         let end = runs.get(at + 1).map_or(text.value.len(), |next| next.offset);
         let part = &text.value[run.offset..end];
-        places.push(Run { offset: value.len(), ..run.clone() });
+        places.push(TextRun { offset: value.len(), ..run.clone() });
         if run.inserted.is_none() {
             scanner.read(part);
             value.push_str(part);
@@ -97,7 +97,7 @@ mod tests {
         let (mut value, mut runs) = (String::new(), Vec::new());
         for (at, part) in text.split(['<', '>']).enumerate() {
             let column = u32::try_from(value.chars().count()).expect("a short text") + 1;
-            runs.push(Run {
+            runs.push(TextRun {
                 offset: value.len(),
                 line: 1,
                 column,
@@ -138,7 +138,8 @@ mod tests {
     fn places_stay_right() {
         let runs = [(0, 1, false), (1, 2, true), (4, 20, false)];
         let name = |inserted: bool| inserted.then(|| "NAME".into());
-        let run = |(offset, column, inserted)| Run { offset, line: 1, column, written: 0, inserted: name(inserted) };
+        let run =
+            |(offset, column, inserted)| TextRun { offset, line: 1, column, written: 0, inserted: name(inserted) };
         let runs = Some(runs.map(run).into_iter().collect());
         let text = Located { value: "\"\"\"\"x".to_owned(), span: Span::default(), runs };
         let guarded = guard(text, &mut Problems::default()).expect("sound");

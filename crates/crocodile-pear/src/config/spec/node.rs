@@ -49,11 +49,11 @@ pub struct Located<T> {
 }
 
 /// The positions of a text's parts, in order; `None` if the text is on one line exactly as in the file.
-pub type Runs = Option<Arc<[Run]>>;
+pub type Runs = Option<Arc<[TextRun]>>;
 
 /// The text from this offset on, up to the next run, is at this line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct TextRun {
     /// Byte offset in the text.
     pub offset: usize,
     /// Line, from 1.
@@ -96,7 +96,7 @@ impl<T: fmt::Display> fmt::Display for Located<T> {
 }
 
 /// Writes a text with the names of its variables in the place of their values.
-fn show(text: &str, runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show(text: &str, runs: &[TextRun], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (at, run) in runs.iter().enumerate() {
         let end = runs.get(at + 1).map_or(text.len(), |next| next.offset);
         match (&run.inserted, text.get(run.offset..end)) {
@@ -153,7 +153,7 @@ impl Located<String> {
     }
 
     /// The run of a byte, unless the text is exactly as in the file.
-    fn run(&self, offset: usize) -> Option<&Run> {
+    fn run(&self, offset: usize) -> Option<&TextRun> {
         let runs = self.runs.as_deref()?;
         runs.get(runs.partition_point(|run| run.offset <= offset).saturating_sub(1))
     }

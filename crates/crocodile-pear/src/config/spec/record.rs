@@ -74,7 +74,7 @@ macro_rules! unstable_spec {
             return $short(text, $problems);
         }
         if $crate::unstable::config::spec::unquoted($node, &Self::known()) {
-            <$crate::unstable::config::spec::Expression as $crate::unstable::config::spec::Decode>::decode($node, $problems);
+            <$crate::unstable::config::spec::ExpressionSpec as $crate::unstable::config::spec::Decode>::decode($node, $problems);
             return None;
         }
     };
@@ -141,7 +141,7 @@ macro_rules! unstable_spec {
                     let mut properties = vec![
                         $( {
                             let (optional, default) = $crate::unstable::spec!(@optional $ty $(, $default)?);
-                            $crate::unstable::config::spec::Property {
+                            $crate::unstable::config::spec::PropertySchema {
                                 schema: <$ty as $crate::unstable::config::spec::Decode>::schema,
                                 optional,
                                 default,
@@ -166,7 +166,7 @@ pub trait Group: Sized {
     fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Self>;
 
     /// Their schemas, in the same order.
-    fn properties() -> Vec<Property>;
+    fn properties() -> Vec<PropertySchema>;
 }
 
 /// A spec with only these fields written, which is the meaning of its short form.
@@ -202,7 +202,7 @@ pub(crate) fn beside(outer: &Located<String>, inner: &[&Located<String>], proble
 
 /// The schema of a field.
 #[derive(Clone, Debug)]
-pub struct Property {
+pub struct PropertySchema {
     /// The schema of its type.
     pub schema: fn(&mut Definitions) -> Value,
     /// Whether it may be left out.
@@ -382,13 +382,13 @@ impl<'a> Fields<'a> {
 pub fn object(
     doc: &str,
     fields: &[Field],
-    properties: &[Property],
+    properties: &[PropertySchema],
     short: bool,
     definitions: &mut Definitions,
 ) -> Value {
     let mut known = Map::new();
     let mut required = Vec::new();
-    for (field, Property { schema, optional, default }) in fields.iter().zip(properties) {
+    for (field, PropertySchema { schema, optional, default }) in fields.iter().zip(properties) {
         let mut property = schema(definitions);
         describe(&mut property, field.doc);
         if let (Some(default), Some(property)) = (default, property.as_object_mut()) {
@@ -435,9 +435,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::choice;
-    use crate::config::problem::{Problem, Problems};
+    use crate::config::problem::{ConfigProblem, Problems};
     use crate::config::spec::{
-        Decode, Entries, Expression, Field, Fields, Group, Located, Node, Property, Size, Timeout, only, schema,
+        Decode, Entries, ExpressionSpec, Field, Fields, Group, Located, Node, PropertySchema, Size, Timeout, only,
+        schema,
     };
     use crate::spec;
 
@@ -459,7 +460,7 @@ mod tests {
             /// At most this many calls.
             limit: u64 = 100,
             /// For each of these.
-            for_each: Option<Expression>,
+            for_each: Option<ExpressionSpec>,
             /// The name.
             r#as: Option<String>,
             /// The place.
@@ -483,7 +484,7 @@ mod tests {
         let call = Call::decode(&Node::from_json(value), &mut problems);
         assert_eq!(call.is_none(), problems.fatal());
         call.ok_or_else(|| {
-            let told = |problem: Problem| (problem.message, problem.remedy.unwrap_or_default());
+            let told = |problem: ConfigProblem| (problem.message, problem.remedy.unwrap_or_default());
             problems.into_sorted().into_iter().map(told).collect()
         })
     }
@@ -563,8 +564,8 @@ mod tests {
             fields.read("burst", problems).map(|burst| Limits { burst })
         }
 
-        fn properties() -> Vec<Property> {
-            vec![Property { schema: u64::schema, optional: true, default: Some(json!(1)) }]
+        fn properties() -> Vec<PropertySchema> {
+            vec![PropertySchema { schema: u64::schema, optional: true, default: Some(json!(1)) }]
         }
     }
 

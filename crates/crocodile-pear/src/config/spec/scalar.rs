@@ -126,17 +126,17 @@ const UNQUOTED: &str = "put the whole expression in quotes: without them, YAML r
 
 /// A jq expression, or the closure that a Rust program uses instead.
 #[derive(Clone, Debug)]
-pub struct Expression(
+pub struct ExpressionSpec(
     /// The text.
     pub Located<String>,
     /// From a Rust program: a compiled expression, or a closure.
-    pub Option<Ready>,
+    pub Option<OpaqueExpression>,
 );
 
 /// An opaque value; only the code that runs expressions knows its type.
-pub type Ready = Arc<dyn Any + Send + Sync>;
+pub type OpaqueExpression = Arc<dyn Any + Send + Sync>;
 
-impl Expression {
+impl ExpressionSpec {
     /// A text as an expression, unchanged.
     pub fn plain(text: Located<String>) -> Self {
         Self(text, None)
@@ -148,7 +148,7 @@ impl Expression {
     }
 }
 
-impl Decode for Expression {
+impl Decode for ExpressionSpec {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         const WANTED: &str = "a jq expression";
         match &node.kind {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::config::problem::Span;
-use crate::config::spec::Run;
+use crate::config::spec::TextRun;
 use saphyr_parser::ScalarStyle;
 
 /// A place in a file: characters before it, line from 1, column from 0.
-pub type Place = (usize, usize, usize);
+pub type SourcePosition = (usize, usize, usize);
 
 /// The place of a scalar's content, behind the anchor and tag that begin at `at`.
-pub fn content(source: &[char], style: ScalarStyle, at: Place) -> Place {
+pub fn content(source: &[char], style: ScalarStyle, at: SourcePosition) -> SourcePosition {
     let mut at = at;
     while matches!(source.get(at.0), Some('&' | '!')) {
         at = skip(source, at, |letter| !letter.is_whitespace());
@@ -25,7 +25,11 @@ pub fn content(source: &[char], style: ScalarStyle, at: Place) -> Place {
     }
 }
 
-fn skip(source: &[char], (mut index, mut line, mut column): Place, over: impl Fn(char) -> bool) -> Place {
+fn skip(
+    source: &[char],
+    (mut index, mut line, mut column): SourcePosition,
+    over: impl Fn(char) -> bool,
+) -> SourcePosition {
     while let Some(letter) = source.get(index).filter(|letter| over(**letter)) {
         (line, column) = if *letter == '\n' { (line + 1, 0) } else { (line, column + 1) };
         index += 1;
@@ -34,14 +38,14 @@ fn skip(source: &[char], (mut index, mut line, mut column): Place, over: impl Fn
 }
 
 /// The places of a scalar's text; `source` begins at its place and ends with it.
-pub fn runs(source: &[char], text: &str, style: ScalarStyle, place: Span) -> Arc<[Run]> {
+pub fn runs(source: &[char], text: &str, style: ScalarStyle, place: Span) -> Arc<[TextRun]> {
     let mut walk = Walk { source, index: 0, line: place.line, column: place.column, runs: Vec::new(), next: (0, 0, 0) };
     match style {
         ScalarStyle::Literal | ScalarStyle::Folded => walk.words(text),
         _ => walk.flow(text, style),
     }
     if walk.runs.is_empty() {
-        walk.runs.push(Run { offset: 0, line: place.line, column: place.column, written: 0, inserted: None });
+        walk.runs.push(TextRun { offset: 0, line: place.line, column: place.column, written: 0, inserted: None });
     }
     walk.runs.into()
 }
@@ -52,7 +56,7 @@ struct Walk<'a> {
     index: usize,
     line: u32,
     column: u32,
-    runs: Vec<Run>,
+    runs: Vec<TextRun>,
     /// The offset that comes next, with the line and column it has if it stands right behind the last.
     next: (usize, u32, u32),
 }
@@ -73,7 +77,7 @@ impl Walk<'_> {
     /// Notes that the character at an offset stands here.
     fn note(&mut self, offset: usize, letter: char) {
         if self.next != (offset, self.line, self.column) || self.runs.is_empty() {
-            self.runs.push(Run { offset, line: self.line, column: self.column, written: 0, inserted: None });
+            self.runs.push(TextRun { offset, line: self.line, column: self.column, written: 0, inserted: None });
         }
         self.next = (offset + letter.len_utf8(), self.line, self.column + 1);
     }
@@ -115,7 +119,7 @@ impl Walk<'_> {
             let Some((offset, letter)) = letters.next() else { return };
             match escape {
                 Some(length) => {
-                    let run = Run { offset, line: self.line, column: self.column, written: length, inserted: None };
+                    let run = TextRun { offset, line: self.line, column: self.column, written: length, inserted: None };
                     self.runs.push(run);
                     self.next = (usize::MAX, 0, 0);
                     (0..length).for_each(|_| self.advance());

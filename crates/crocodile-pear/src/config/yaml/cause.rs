@@ -4,7 +4,7 @@ use crate::config::problem::Span;
 use saphyr_parser::ScanError;
 
 /// The probable cause of a fault.
-pub struct Cause {
+pub struct ProbableCause {
     /// Line, from 1.
     pub line: usize,
     /// Column, from 1.
@@ -40,8 +40,8 @@ const FIELDS: [&str; 6] = ["concurrency", "in", "jq", "limit", "max_body", "requ
 const SHORT: usize = 60;
 
 /// Looks for the cause of a fault; `opened` is the innermost bracket that is not closed.
-pub fn find(source: &[char], opened: Option<Span>, fault: &ScanError) -> Option<Cause> {
-    let lines: Vec<Line<'_>> = source.split(|letter| *letter == '\n').map(Line).collect();
+pub fn find(source: &[char], opened: Option<Span>, fault: &ScanError) -> Option<ProbableCause> {
+    let lines: Vec<SourceLine<'_>> = source.split(|letter| *letter == '\n').map(SourceLine).collect();
     let scene = Scene {
         line: fault.marker().line().checked_sub(1).filter(|line| *line < lines.len())?,
         column: fault.marker().col(),
@@ -64,7 +64,7 @@ pub fn find(source: &[char], opened: Option<Span>, fault: &ScanError) -> Option<
 }
 
 /// A space at the begin of a line that is none to YAML, as web pages and word processors have them.
-pub fn odd_space(source: &[char]) -> Option<Cause> {
+pub fn odd_space(source: &[char]) -> Option<ProbableCause> {
     let odd = |letter: &char| !letter.is_ascii() && (letter.is_whitespace() || *letter == '\u{200b}');
     let found = |line: &[char]| line.iter().take_while(|letter| letter.is_whitespace() || odd(letter)).position(odd);
     let lines = source.split(|letter| *letter == '\n').enumerate();
@@ -72,12 +72,12 @@ pub fn odd_space(source: &[char]) -> Option<Cause> {
         lines.filter_map(|(at, line)| found(line).map(|column| (at, column, line[column]))).next()?;
     let message = format!("a space that is none to YAML (U+{:04X})", u32::from(letter));
     let remedy = "replace it with an ordinary space".to_owned();
-    Some(Cause { line: line + 1, column: column + 1, length: 1, message, remedy })
+    Some(ProbableCause { line: line + 1, column: column + 1, length: 1, message, remedy })
 }
 
 /// The text, and where the parser stopped; lines and columns are from 0.
 struct Scene<'a> {
-    lines: Vec<Line<'a>>,
+    lines: Vec<SourceLine<'a>>,
     line: usize,
     column: usize,
     info: &'a str,
@@ -85,7 +85,7 @@ struct Scene<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Line<'a>(&'a [char]);
+struct SourceLine<'a>(&'a [char]);
 
 /// `key: value` on a line; columns are from 0.
 struct KeyLine {
@@ -96,7 +96,7 @@ struct KeyLine {
     value: Option<usize>,
 }
 
-impl Line<'_> {
+impl SourceLine<'_> {
     fn text(self, from: usize, to: usize) -> String {
         self.0.get(from..to.min(self.0.len())).unwrap_or_default().iter().collect()
     }
@@ -155,11 +155,17 @@ fn is_key(text: &str) -> bool {
 }
 
 impl Scene<'_> {
-    fn told(&self, (line, from, to): (usize, usize, usize), message: String, remedy: String) -> Option<Cause> {
-        Some(Cause { line: line + 1, column: from + 1, length: to.saturating_sub(from).max(1), message, remedy })
+    fn told(&self, (line, from, to): (usize, usize, usize), message: String, remedy: String) -> Option<ProbableCause> {
+        Some(ProbableCause {
+            line: line + 1,
+            column: from + 1,
+            length: to.saturating_sub(from).max(1),
+            message,
+            remedy,
+        })
     }
 
-    fn here(&self) -> Line<'_> {
+    fn here(&self) -> SourceLine<'_> {
         self.lines[self.line]
     }
 
@@ -168,7 +174,7 @@ impl Scene<'_> {
         (0..self.line).rev().filter(|line| !self.lines[*line].is_blank())
     }
 
-    fn tab(&self) -> Option<Cause> {
+    fn tab(&self) -> Option<ProbableCause> {
         let indents = |line: &usize| {
             let line = self.lines.get(*line)?;
             line.0[..line.indent()].iter().position(|letter| *letter == '\t')
@@ -180,14 +186,14 @@ impl Scene<'_> {
     }
 
     /// A `*` for everything.
-    fn star(&self) -> Option<Cause> {
+    fn star(&self) -> Option<ProbableCause> {
         let star = self.here().0.get(self.column..self.column + 2)?;
         let any = self.info.contains("unknown anchor") && star[0] == '*' && ": /".contains(star[1]);
         let place = (self.line, self.column, self.column + 1);
         any.then(|| self.told(place, "a key cannot begin with `*`".into(), "write `/{*path}` for every path".into()))?
     }
 
-    fn quote(&self) -> Option<Cause> {
+    fn quote(&self) -> Option<ProbableCause> {
         if self.info.contains("trailing content") {
             return self.quote_within();
         }
@@ -197,12 +203,12 @@ impl Scene<'_> {
     }
 
     /// A text of several lines, one of which is not indented further than its key.
-    fn shallow(&self, sign: char) -> Option<Cause> {
+    fn shallow(&self, sign: char) -> Option<ProbableCause> {
         let least = self.here().begin() + 1;
         let rest = self.line + 1..self.lines.len();
         let ends =
             rest.clone().find(|line| self.lines[*line].0.iter().filter(|letter| **letter == sign).count() % 2 == 1)?;
-        let others = |line: &Line<'_>| line.is_item() || line.text(0, line.end()).ends_with(':');
+        let others = |line: &SourceLine<'_>| line.is_item() || line.text(0, line.end()).ends_with(':');
         if self.lines[self.line + 1..=ends].iter().any(others) {
             return None;
         }
@@ -213,13 +219,13 @@ impl Scene<'_> {
         self.told(place, message, format!("indent it by {least} spaces or more"))
     }
 
-    fn never_closed(&self, line: usize, column: usize, sign: char) -> Option<Cause> {
+    fn never_closed(&self, line: usize, column: usize, sign: char) -> Option<ProbableCause> {
         let remedy = format!("write a `{sign}` where the text ends");
         self.told((line, column, column + 1), "this quote is never closed".into(), remedy)
     }
 
     /// A quote ends a text, and more follows: it was meant to stand in the text, or to begin one.
-    fn quote_within(&self) -> Option<Cause> {
+    fn quote_within(&self) -> Option<ProbableCause> {
         let before = self.here().0.get(..self.column)?;
         let at = before.iter().rposition(|letter| matches!(letter, '\'' | '"'))?;
         let sign = before[at];
@@ -239,7 +245,7 @@ impl Scene<'_> {
         self.told((self.line, at, at + 1), message, remedy.into())
     }
 
-    fn bracket(&self) -> Option<Cause> {
+    fn bracket(&self) -> Option<ProbableCause> {
         let opened = self.opened.filter(|_| self.info.contains("flow") || self.info.contains("placement"))?;
         let (line, column) = (opened.line as usize - 1, opened.column as usize - 1);
         let outer = *self.lines.get(line)?.0.get(column)?;
@@ -261,7 +267,7 @@ impl Scene<'_> {
     }
 
     /// A value that goes on with a bracket.
-    fn braces(&self, outer: char) -> Option<Cause> {
+    fn braces(&self, outer: char) -> Option<ProbableCause> {
         let letters = self.here().0;
         let sign = *letters.get(self.column).filter(|sign| matches!(sign, '{' | '['))?;
         // The value begins behind the last sign that means something to YAML, and may have spaces.
@@ -286,7 +292,7 @@ impl Scene<'_> {
     }
 
     /// A key behind a value.
-    fn comma(&self) -> Option<Cause> {
+    fn comma(&self) -> Option<ProbableCause> {
         let letters = self.here().0;
         if letters.get(self.column) != Some(&':') {
             return None;
@@ -297,7 +303,7 @@ impl Scene<'_> {
         self.told((self.line, begins, self.column), message, format!("write `, {key}:`"))
     }
 
-    fn space(&self) -> Option<Cause> {
+    fn space(&self) -> Option<ProbableCause> {
         let lines = self.above().next().into_iter().chain([self.line]);
         let (line, (key, colon)) = lines.filter_map(|line| Some((line, self.lines[line].glued()?))).next()?;
         let rest = self.lines[line].text(colon + 1, self.lines[line].end());
@@ -305,7 +311,7 @@ impl Scene<'_> {
         self.told((line, colon, colon + 1), message, format!("put a space after `{key}:`, as in `{key}: {rest}`"))
     }
 
-    fn colon(&self) -> Option<Cause> {
+    fn colon(&self) -> Option<ProbableCause> {
         let bare = |line: &usize| {
             let text = self.lines[*line].text(self.lines[*line].begin(), self.lines[*line].end());
             (!text.contains(':') && is_key(&text)).then_some(text)
@@ -321,7 +327,7 @@ impl Scene<'_> {
     }
 
     /// A text that has `: ` in it.
-    fn value(&self) -> Option<Cause> {
+    fn value(&self) -> Option<ProbableCause> {
         if !self.info.contains("mapping values") {
             return None;
         }
@@ -342,7 +348,7 @@ impl Scene<'_> {
     }
 
     /// A key between the items of a list.
-    fn dash(&self) -> Option<Cause> {
+    fn dash(&self) -> Option<ProbableCause> {
         let entry = self.here().entry().filter(|_| !self.here().is_item())?;
         let above = self.lines[self.above().next()?];
         if !above.is_item() || above.indent() != entry.at {
@@ -365,7 +371,7 @@ impl Scene<'_> {
         keys.map(|entry| format!("`{}`", entry.key)).collect()
     }
 
-    fn indent(&self) -> Option<Cause> {
+    fn indent(&self) -> Option<ProbableCause> {
         let fits = ["mapping values", "block mapping", "block collection", "block sequence"];
         let (here, begin) = (self.here(), self.here().begin());
         let entry = here.entry().filter(|_| fits.iter().any(|info| self.info.contains(info)))?;
@@ -408,7 +414,7 @@ impl KeyLine {
 }
 
 /// "put the whole value in quotes: `'…'`"
-fn quoted(what: &str, line: &Line<'_>, at: usize) -> String {
+fn quoted(what: &str, line: &SourceLine<'_>, at: usize) -> String {
     let text = line.text(at, line.end()).replace('\'', "''");
     match text.chars().count() > SHORT {
         true => format!("put the whole {what} in quotes"),

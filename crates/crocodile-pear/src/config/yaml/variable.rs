@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::config::problem::{Problems, Span};
-use crate::config::spec::{Located, Run};
+use crate::config::spec::{Located, TextRun};
 
 /// Where variables come from.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -85,7 +85,7 @@ pub fn fill(text: Located<String>, environment: &Environment<'_>, problems: &mut
             VariablePiece::Variable { name, default, length } => {
                 let value = value(name, default, environment, text.at(at, length), problems);
                 let place = filled.place(at, length);
-                filled.put(&value.unwrap_or_default(), Run { inserted: Some(name.into()), ..place });
+                filled.put(&value.unwrap_or_default(), TextRun { inserted: Some(name.into()), ..place });
                 at + length
             }
         };
@@ -138,7 +138,7 @@ fn piece(text: &str) -> Option<VariablePiece<'_>> {
 struct Filled<'a> {
     text: &'a Located<String>,
     value: String,
-    runs: Vec<Run>,
+    runs: Vec<TextRun>,
 }
 
 impl Filled<'_> {
@@ -151,22 +151,22 @@ impl Filled<'_> {
         let runs = self.text.runs.as_deref().unwrap_or_default();
         if !runs.iter().any(|run| run.offset == from) {
             let span = self.text.at(from, 1);
-            let run = Run { offset: into, line: span.line, column: span.column, written: 0, inserted: None };
+            let run = TextRun { offset: into, line: span.line, column: span.column, written: 0, inserted: None };
             self.runs.push(run);
         }
         let inside = runs.iter().filter(|run| (from..to).contains(&run.offset));
-        self.runs.extend(inside.map(|run| Run { offset: run.offset - from + into, ..run.clone() }));
+        self.runs.extend(inside.map(|run| TextRun { offset: run.offset - from + into, ..run.clone() }));
         self.value.push_str(&self.text.value[from..to]);
     }
 
     /// The place of what is written, for a value that comes next.
-    fn place(&self, at: usize, length: usize) -> Run {
+    fn place(&self, at: usize, length: usize) -> TextRun {
         let span = self.text.at(at, length);
         let offset = self.value.len();
-        Run { offset, line: span.line, column: span.column, written: span.length, inserted: None }
+        TextRun { offset, line: span.line, column: span.column, written: span.length, inserted: None }
     }
 
-    fn put(&mut self, value: &str, place: Run) {
+    fn put(&mut self, value: &str, place: TextRun) {
         self.runs.push(place);
         self.value.push_str(value);
     }

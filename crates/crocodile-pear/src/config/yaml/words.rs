@@ -3,7 +3,7 @@
 use crate::config::problem::{Problems, Span};
 use saphyr_parser::{Marker, ScanError};
 
-use super::cause::{self, Cause};
+use super::cause::{self, ProbableCause};
 
 const QUOTE: &str = "put a text with `: `, ` #`, or one that begins with a sign, in quotes";
 
@@ -52,7 +52,7 @@ pub fn tell<T>(
 }
 
 /// Notes a mistake.
-pub fn note<T>(file: u32, cause: Cause, problems: &mut Problems) -> Option<T> {
+pub fn note<T>(file: u32, cause: ProbableCause, problems: &mut Problems) -> Option<T> {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (line, column) = (number(cause.line), number(cause.column));
     problems.error(Span { file, line, column, length: number(cause.length) }, cause.message, cause.remedy)

@@ -6,7 +6,7 @@ use super::statement::{ReadyStatement, Statement};
 use super::terms::{CompiledTerms, Terms};
 use super::written::is_body;
 use crate::config::problem::{Problems, Span};
-use crate::config::spec::{Expression, Literal, Located, Size, Timeout, only};
+use crate::config::spec::{ExpressionSpec, Literal, Located, Size, Timeout, only};
 use crate::database::{Access, Wanted, writes};
 use crate::jq::{Data, Filter};
 use crate::pipeline::step::{Compile, MAX_BODY};
@@ -36,7 +36,7 @@ spec! {
         /// An expression for each of `$1`, `$2` and so on. A value must have the type that the statement needs: a
         /// number from the path is `$path.id | tonumber`. Dates, times and UUIDs are text; JSON may be any value;
         /// null is NULL. `$body` alone gives the bytes of a body whose type is not read to a `bytea`.
-        pub values: Vec<Expression> = Vec::new(),
+        pub values: Vec<ExpressionSpec> = Vec::new(),
         /// Whether the statement only reads. It then runs on one of the database's `replicas`, if there are any. The
         /// server rejects a change: clients get 500, and nothing is changed. A `transaction` begins with `BEGIN READ
         /// ONLY`.
@@ -48,7 +48,7 @@ spec! {
         #[name = "as"]
         pub name: Option<Located<String>>,
         /// A condition. If it is false or null, the statement is not run; the result is `otherwise`, or null.
-        pub when: Option<Expression>,
+        pub when: Option<ExpressionSpec>,
         /// The value to use if the statement fails, or gives no row where one is expected.
         pub otherwise: Option<Located<Literal>>,
         /// Timeout of the statement. Default: the `timeout` of the database.
@@ -64,7 +64,7 @@ spec! {
         /// The statement.
         pub query: Located<String>,
         /// An expression for each of `$1`, `$2` and so on.
-        pub values: Vec<Expression> = Vec::new(),
+        pub values: Vec<ExpressionSpec> = Vec::new(),
         /// Whether exactly one row is expected.
         pub one: bool = false,
     }
@@ -155,7 +155,7 @@ impl Sql {
     }
 }
 
-fn compile_values(values: &[Expression], cx: &mut Compile<'_>) -> Option<Vec<Filter>> {
+fn compile_values(values: &[ExpressionSpec], cx: &mut Compile<'_>) -> Option<Vec<Filter>> {
     let filters: Vec<Option<Filter>> = values
         .iter()
         .map(|value| if is_body(value) { cx.filter_without_value(value) } else { cx.filter(value) })

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::detach::DetachSpec;
 use crate::config::problem::{Problems, Span};
-use crate::config::spec::{Entries, Expression, Literal, Located, Size, only};
+use crate::config::spec::{Entries, ExpressionSpec, Literal, Located, Size, only};
 use crate::format;
 use crate::pipeline::step::status::OnStatus;
 use crate::pipeline::step::{Compile, MAX_BODY};
@@ -36,11 +36,11 @@ spec! {
         /// `content-type`, unless another one is written. `client` sends the client's body: the first step streams it
         /// if it makes one call. Every other call sends a copy, which is sent again with each retry; for that the gateway
         /// reads the client's body whole, within `max_body` of the endpoint.
-        pub body: Option<Expression>,
+        pub body: Option<ExpressionSpec>,
         /// An expression that gives values. One call is made for each of them; in `path`, `headers` and `body`, `.` is
         /// the value. All calls start at once, unless `concurrency` is set. In `requests`, `$name` is the list of their
         /// answers, in the order of the values; if one of the calls fails, all of them fail.
-        pub for_each: Option<Expression>,
+        pub for_each: Option<ExpressionSpec>,
         /// The maximum number of calls for `for_each`. More values are an error.
         pub limit: Located<u64> = Located::new(100, Default::default()),
         /// With `for_each`: the maximum number of calls at the same time. Further calls wait. No limit by default.
@@ -48,7 +48,7 @@ spec! {
         /// With `for_each`: requests several values in one call.
         pub batch: Option<Batch>,
         /// A condition. If it is false or null, the call is not made; the result is `otherwise`, or null.
-        pub when: Option<Expression>,
+        pub when: Option<ExpressionSpec>,
         /// How long the call may take: one time for the whole call, or a time for each phase.
         pub timeout: Option<TimeoutSpec>,
         /// The value to use if the call fails, or if the answer has a status other than 2xx. For this, the gateway
@@ -128,7 +128,7 @@ impl ReadAs {
 }
 
 /// Whether an expression is `$body`, and nothing else.
-pub(crate) fn is_body(expression: &Expression) -> bool {
+pub(crate) fn is_body(expression: &ExpressionSpec) -> bool {
     expression.1.is_none() && expression.0.value.trim() == "$body"
 }
 
@@ -206,9 +206,9 @@ spec! {
         /// The maximum number of values in one call.
         pub size: NonZeroUsize = SIZE,
         /// Where the items are in the answer. The answer is read whole, within `max_body`.
-        pub items: Expression = plain(".[]"),
+        pub items: ExpressionSpec = plain(".[]"),
         /// The value that an item belongs to; `.` is the item. It is compared as text: `"7"` equals `7`.
-        pub key: Expression = plain(".id"),
+        pub key: ExpressionSpec = plain(".id"),
         /// A query parameter that is repeated for each value, instead of an expression in the path: `repeat: id` gives
         /// `?id=1&id=2`.
         pub repeat: Option<Located<String>>,
@@ -223,8 +223,8 @@ spec! {
 /// The default size of a batch, which most APIs with such a call allow.
 const SIZE: NonZeroUsize = NonZeroUsize::new(50).expect("more than none");
 
-fn plain(source: &str) -> Expression {
-    Expression::plain(Located::new(source.to_owned(), Span::default()))
+fn plain(source: &str) -> ExpressionSpec {
+    ExpressionSpec::plain(Located::new(source.to_owned(), Span::default()))
 }
 
 impl Request {

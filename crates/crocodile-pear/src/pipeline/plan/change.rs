@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::problem::{Problems, Span};
-use crate::config::spec::{Expression, Located, Size, only};
+use crate::config::spec::{ExpressionSpec, Located, Size, only};
 use crate::pipeline::step::reshape::Reshape;
 use crate::pipeline::step::{Compile, MAX_BODY, ReadyStep, Shape};
 use crate::spec;
@@ -13,7 +13,7 @@ spec! {
     /// with a status other than 2xx passes unchanged.
     pub struct AnswerChange {
         /// The expression; `.` is the answer's body.
-        pub jq: Expression,
+        pub jq: ExpressionSpec,
         /// The most bytes of a body that are read.
         pub max_body: Size = MAX_BODY,
     }

@@ -1,7 +1,7 @@
 //! Texts with braces, compiled: paths, header fields.
 
 use super::compile::Compile;
-use crate::config::spec::{Expression, Located, suggest};
+use crate::config::spec::{ExpressionSpec, Located, suggest};
 use crate::jq;
 use crate::template::{self, Template, TemplateKind, TemplatePiece};
 
@@ -35,7 +35,7 @@ impl Compile<'_> {
             self.flow.item = true;
         }
         let template = Template::compile(pieces.collect(), kind, |at, source| {
-            let expression = Expression::of(written.part(at, source.len()), self.problems.all())?;
+            let expression = ExpressionSpec::of(written.part(at, source.len()), self.problems.all())?;
             self.filter(&expression)
         });
         template.filter(|_| sound)

@@ -7,7 +7,7 @@ use super::flowing::{Ahead, Findings, Flowing, Outline};
 use super::known::Known;
 use super::sink::Sink;
 use crate::config::problem::{Problems, Span};
-use crate::config::spec::{Expression, Json, Literal, Located, suggest};
+use crate::config::spec::{ExpressionSpec, Json, Literal, Located, suggest};
 use crate::database::Database;
 use crate::jq::{self, Filter};
 use crate::json::Raw;
@@ -94,7 +94,7 @@ impl Compile<'_> {
         }
     }
 
-    pub fn filter(&mut self, expression: &Expression) -> Option<Filter> {
+    pub fn filter(&mut self, expression: &ExpressionSpec) -> Option<Filter> {
         let written = &expression.0;
         if let Some(brought) = expression.1.as_ref().and_then(|ready| ready.downcast_ref::<Filter>()) {
             return self.brought(brought.clone(), written);
@@ -226,7 +226,7 @@ impl Compile<'_> {
     }
 
     /// Compiles an expression that decides.
-    pub fn condition(&mut self, expression: &Expression) -> Option<Filter> {
+    pub fn condition(&mut self, expression: &ExpressionSpec) -> Option<Filter> {
         let written = &expression.0;
         if let Some(at) = jq::assignment(written.as_str()) {
             let message = "`=` assigns a value, it does not compare";
@@ -236,7 +236,7 @@ impl Compile<'_> {
     }
 
     /// Compiles an expression that sends nothing of the client's body on, or the body as it came: it may be no value.
-    pub fn filter_without_value(&mut self, expression: &Expression) -> Option<Filter> {
+    pub fn filter_without_value(&mut self, expression: &ExpressionSpec) -> Option<Filter> {
         let needs_value = self.found.needs_value;
         let filter = self.filter(expression);
         self.found.needs_value = needs_value;

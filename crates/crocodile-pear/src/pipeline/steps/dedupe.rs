@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 
 use crate::choice;
 use crate::config::problem::Problems;
-use crate::config::spec::{Expression, Located, Size, only};
+use crate::config::spec::{ExpressionSpec, Located, Size, only};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Data, Filter, Value};
@@ -29,7 +29,7 @@ spec! {
     /// status other than 2xx, passes unchanged.
     pub struct Dedupe {
         /// An expression that gives the key; `.` is the item. All items with the key null are kept.
-        pub by: Expression,
+        pub by: ExpressionSpec,
         /// Which item is kept.
         pub keep: Keep = Keep::Arrival,
         /// The maximum number of different keys, of at most 1 KiB each. An item with one more key fails.
@@ -63,7 +63,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Dedupe> {
 
 impl Dedupe {
     /// Keeps one item for each key that this expression gives.
-    pub fn of(by: Expression) -> Self {
+    pub fn of(by: ExpressionSpec) -> Self {
         Dedupe { by, keep: Keep::Arrival, limit: KEYS, max_body: MAX_BODY }
     }
 }

@@ -11,7 +11,7 @@ use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::config::problem::Problems;
-use crate::config::spec::{Decode, Definitions, Expression, Json, Located, Node, Size, only};
+use crate::config::spec::{Decode, Definitions, ExpressionSpec, Json, Located, Node, Size, only};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::format::charset::Recoder;
@@ -46,7 +46,7 @@ spec! {
     pub struct Each {
         /// An expression that gives the items.
         #[name = "in"]
-        pub items: Expression,
+        pub items: ExpressionSpec,
         /// The maximum number of items of one list. One more is a failed item, and the rest is not read. `none` means
         /// no limit. Default: 1000, but no limit for server-sent events and NDJSON, which may be endless streams.
         pub limit: Option<Limit>,
@@ -102,7 +102,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Each> {
 
 impl Each {
     /// Items by this expression.
-    pub fn of(items: Expression) -> Self {
+    pub fn of(items: ExpressionSpec) -> Self {
         Each { items, limit: None, concurrency: AT_ONCE, max_body: MAX_BODY }
     }
 }

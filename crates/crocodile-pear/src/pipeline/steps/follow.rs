@@ -12,7 +12,7 @@ mod written;
 
 use std::sync::Arc;
 
-use crate::config::spec::{Expression, Located, Texts};
+use crate::config::spec::{ExpressionSpec, Located, Texts};
 use crate::hypermedia::{Relation, RelationFormat};
 use crate::jq::Data;
 use crate::pipeline::call::{Asking, fixed_method, headers};
@@ -187,7 +187,7 @@ fn is_path(expression: &str) -> bool {
 }
 
 enum FollowForm {
-    Jq(Expression),
+    Jq(ExpressionSpec),
     Header(Arc<str>),
     Relation(Relation),
     Tree(Vec<Relation>),

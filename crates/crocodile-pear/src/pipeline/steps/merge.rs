@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 
 use crate::config::problem::Problems;
-use crate::config::spec::{Expression, Located, Size, only};
+use crate::config::spec::{ExpressionSpec, Located, Size, only};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Data, Filter};
@@ -28,7 +28,7 @@ spec! {
     /// `$answers.NAME` has the `{status, headers}` of a named call's answer.
     pub struct Merge {
         /// The expression.
-        pub jq: Expression,
+        pub jq: ExpressionSpec,
         /// The most bytes of one body that are read.
         pub max_body: Size = MAX_BODY,
     }
@@ -41,7 +41,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Merge> {
 
 impl Merge {
     /// The value that this expression makes of all answers.
-    pub fn of(jq: Expression) -> Self {
+    pub fn of(jq: ExpressionSpec) -> Self {
         Merge { jq, max_body: MAX_BODY }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use http::StatusCode;
 
-use crate::config::spec::{Expression, Located, Size};
+use crate::config::spec::{ExpressionSpec, Located, Size};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Data, Filter};
@@ -27,13 +27,13 @@ spec! {
     /// expression of any step can fail in the same way: `error({status: 404, detail: "no such order"})`.
     pub struct Reject {
         /// The condition. False or null lets the request or the item pass.
-        pub when: Expression,
+        pub when: ExpressionSpec,
         /// The status, from 400 to 599.
         pub status: Located<u16> = Located::new(400, Default::default()),
         /// The `detail` of the problem document; a text with `{}`, as in the `headers` of a request.
         pub detail: Option<Located<String>>,
         /// An expression. Its value is the body, as JSON, instead of a problem document.
-        pub body: Option<Expression>,
+        pub body: Option<ExpressionSpec>,
         /// The most bytes of an item's body that are read.
         pub max_body: Size = MAX_BODY,
     }

@@ -10,7 +10,7 @@ use http::header::{
 };
 
 use crate::config::problem::Problems;
-use crate::config::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, Size, Texts};
+use crate::config::spec::{Decode, Definitions, Entries, ExpressionSpec, Json, Located, Node, Size, Texts};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::http::http1::fields::hop_by_hop;
@@ -48,7 +48,7 @@ spec! {
         /// An expression. Its value is sent as JSON. If `content-type` is another type, the value must be a text and
         /// is sent as it is. If the expression gives nothing, the body is empty. `$body` alone gives back a body whose type is
         /// not read (an image, an archive) as it came.
-        pub body: Option<Expression>,
+        pub body: Option<ExpressionSpec>,
         /// The most bytes of the body that are read for the expressions.
         pub max_body: Size = MAX_BODY,
     }
@@ -74,7 +74,7 @@ pub enum WrittenStatus {
     /// A number.
     Fixed(Located<u16>),
     /// An expression.
-    Jq(Expression),
+    Jq(ExpressionSpec),
 }
 
 impl Decode for WrittenStatus {
@@ -82,13 +82,13 @@ impl Decode for WrittenStatus {
         let number = node.as_text().and_then(|text| text.value.trim().parse().ok());
         match number {
             Some(number) => Some(WrittenStatus::Fixed(Located::new(number, node.span))),
-            None => Expression::decode(node, problems).map(WrittenStatus::Jq),
+            None => ExpressionSpec::decode(node, problems).map(WrittenStatus::Jq),
         }
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
         let number = definitions.or_variable(serde_json::json!({"type": "integer", "minimum": 200, "maximum": 599}));
-        serde_json::json!({"anyOf": [number, Expression::schema(definitions)]})
+        serde_json::json!({"anyOf": [number, ExpressionSpec::schema(definitions)]})
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::config::problem::Problems;
-use crate::config::spec::{Decode, Definitions, Expression, Json, Located, Node, NodeKind};
+use crate::config::spec::{Decode, Definitions, ExpressionSpec, Json, Located, Node, NodeKind};
 use crate::pipeline::step::reshape::Reshape;
 use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Spec};
 
@@ -16,8 +16,8 @@ pub struct Select(Located<SelectedFields>, Option<KeptFields>);
 /// The two expressions of a shape, compiled before its place in the pipeline is known.
 #[derive(Clone, Debug)]
 struct KeptFields {
-    one: Expression,
-    each: Expression,
+    one: ExpressionSpec,
+    each: ExpressionSpec,
 }
 
 type SelectedFields = IndexMap<String, Selection>;
@@ -30,7 +30,7 @@ enum Selection {
     /// `false`: it is left out of `'*'`.
     Left,
     /// An expression: it is taken from somewhere else.
-    Of(Expression),
+    Of(ExpressionSpec),
     /// A map: an object of these.
     Object(SelectedFields),
 }
@@ -42,7 +42,7 @@ impl Decode for Select {
 
     fn schema(definitions: &mut Definitions) -> Json {
         definitions.define("Select", |definitions| {
-            let expression = Expression::schema(definitions);
+            let expression = ExpressionSpec::schema(definitions);
             serde_json::json!({
                 "type": "object",
                 "minProperties": 1,
@@ -94,7 +94,7 @@ fn wanted(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option
         (_, Some("true")) => Selection::Same,
         (_, Some("false")) => Selection::Left,
         (NodeKind::Map(_), _) => Selection::Object(fields(node, problems)?),
-        _ => Selection::Of(Expression::decode(node, problems)?),
+        _ => Selection::Of(ExpressionSpec::decode(node, problems)?),
     };
     match (key.as_str(), &wanted) {
         ("*", Selection::Same) | (_, Selection::Object(_)) => Some(wanted),
@@ -118,7 +118,7 @@ impl Spec for Select {
             let filters: Vec<_> = expressions(&self.0.value).into_iter().map(|each| cx.filter(each)).collect();
             let sound = filters.iter().all(Option::is_some);
             let (one, each) = sources(&self.0.value);
-            let written = |source| Expression::plain(Located::new(source, self.0.span));
+            let written = |source| ExpressionSpec::plain(Located::new(source, self.0.span));
             sound.then(|| KeptFields { one: written(one), each: written(each) })
         })?;
         let each = cx.apart(|cx| cx.filter(&kept.each))?;
@@ -134,7 +134,7 @@ impl Select {
     ///
     /// # Errors
     /// The first that `compile` gives.
-    pub(crate) fn kept<E>(self, compile: impl Fn(&str) -> Result<Expression, E>) -> Result<Self, E> {
+    pub(crate) fn kept<E>(self, compile: impl Fn(&str) -> Result<ExpressionSpec, E>) -> Result<Self, E> {
         // Each by itself: brackets that close the object's own are not an expression.
         for expression in expressions(&self.0.value) {
             compile(&expression.0.value)?;
@@ -150,7 +150,7 @@ fn names(fields: &SelectedFields) -> String {
 }
 
 /// The expressions that are written in it, at any depth.
-fn expressions<'a>(fields: &'a SelectedFields) -> Vec<&'a Expression> {
+fn expressions<'a>(fields: &'a SelectedFields) -> Vec<&'a ExpressionSpec> {
     let within = |wanted: &'a Selection| match wanted {
         Selection::Of(expression) => vec![expression],
         Selection::Object(inner) => expressions(inner),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::problem::Problems;
-use crate::config::spec::{Expression, Located, Size, only};
+use crate::config::spec::{ExpressionSpec, Located, Size, only};
 use crate::pipeline::step::reshape::Reshape;
 use crate::pipeline::step::{About, Compile, MAX_BODY, ReadyStep, Spec};
 use crate::spec;
@@ -14,7 +14,7 @@ spec! {
     /// with its own body: use `on_status` of the call to handle it.
     pub struct Transform {
         /// The expression; `.` is the item's body.
-        pub jq: Expression,
+        pub jq: ExpressionSpec,
         /// The most bytes of a body that are read.
         pub max_body: Size = MAX_BODY,
     }
@@ -27,7 +27,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Transform> {
 
 impl Transform {
     /// The body that this expression makes of each item.
-    pub fn of(jq: Expression) -> Self {
+    pub fn of(jq: ExpressionSpec) -> Self {
         Transform { jq, max_body: MAX_BODY }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::fields::CallFields;
 use super::noting::Noting;
 use crate::config::problem::Problems;
-use crate::config::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node};
+use crate::config::spec::{Decode, Definitions, Entries, ExpressionSpec, Json, Located, Node};
 use crate::error::{Error, Kind};
 use crate::http::http1::fields::{may_send, plain};
 use crate::http::http1::trailers;
@@ -258,7 +258,7 @@ fn field(written: &Located<String>, problems: &mut Problems) -> Option<Template>
         sound = false;
     }
     let template = Template::compile(pieces, TemplateKind::Field, |at, source| {
-        let expression = Expression::of(written.part(at, source.len()), problems)?;
+        let expression = ExpressionSpec::of(written.part(at, source.len()), problems)?;
         filter(&expression.0, problems)
     });
     template.filter(|_| sound)

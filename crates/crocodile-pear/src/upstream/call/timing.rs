@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use tokio::time::Instant;
 
 use crate::error::Kind;
-use crate::telemetry::request_record::{CacheResult, CallNote, CallPlace, CallRecord, Entry, Opening, Record};
+use crate::telemetry::request_record::{CacheResult, CallEntry, CallNote, CallPlace, CallRecord, Opening, Record};
 
 /// The moments of one exchange. They are written to the record when its head is there and when it ends.
 pub(crate) struct Moments {
@@ -24,7 +24,7 @@ pub(crate) struct Moments {
     over: bool,
     /// Whether it is a call, and no check of a server's health.
     counts: bool,
-    entry: Option<Entry>,
+    entry: Option<CallEntry>,
 }
 
 /// The request line of a call, for its record.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::affinity::{Affinity, LoadBound, score};
 use super::server::{Server, StateFilter};
 use crate::config::problem::Problems;
-use crate::config::spec::{Expression, Located, Timeout, defaults, only};
+use crate::config::spec::{ExpressionSpec, Located, Timeout, defaults, only};
 use crate::error::{Error, Kind};
 use crate::resilience::trial::Turn;
 use crate::runtime::random::below;
@@ -23,7 +23,7 @@ spec! {
         /// With `by: hash`: an expression over the client's request, such as `$cookies.cart`. Calls with the same value go
         /// to the same server, from every gateway and after every reload. When a server is added or leaves, only its
         /// share of the values moves. If the value is null, the call goes to the less loaded server.
-        pub key: Option<Expression>,
+        pub key: Option<ExpressionSpec>,
         /// With `by: hash`: how many calls in flight a server may have, as a share of the average: `125%`. A further
         /// call goes to the next server for its value. No bound by default.
         pub bound: Option<LoadBound>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::affinity::{hash, point};
 use crate::config::problem::Problems;
-use crate::config::spec::{Expression, Located, Share};
+use crate::config::spec::{ExpressionSpec, Located, Share};
 use crate::error::{Error, Kind};
 use crate::jq::{self, Filter, Read};
 use crate::request::context::Scope;
@@ -16,14 +16,14 @@ spec! {
     /// Where a request goes. The first rule that fits decides.
     pub struct ChoiceRuleSpec {
         /// A condition over the client's request: `$headers["x-beta"] == "1"`. Default: it fits every request.
-        pub when: Option<Expression>,
+        pub when: Option<ExpressionSpec>,
         /// For which share of the clients the rule is, of those for whom no rule before was: `5%`. Default: all. The
         /// shares of rules with the same `by` add up: rules of 5 % and 10 % are for 15 % of the clients.
         pub share: Option<Located<Share>>,
         /// An expression over the client's request that says who the client is: `$cookies.session`, `$claims.sub`,
         /// `$client.address`. The same client has the same side, from every gateway and after every reload; if the share
         /// grows, those who were in it stay. If it is null, and by default, chance decides for each request.
-        pub by: Option<Expression>,
+        pub by: Option<ExpressionSpec>,
         /// The name of the upstream.
         pub to: Located<String>,
     }
@@ -170,7 +170,7 @@ fn point_of_chance() -> f64 {
 }
 
 /// An expression over the client's request.
-pub(crate) fn request(written: &Expression, problems: &mut Problems) -> Option<Filter> {
+pub(crate) fn request(written: &ExpressionSpec, problems: &mut Problems) -> Option<Filter> {
     let message = "`.` and `$body` are not known where an upstream is chosen";
     of_request(
         &written.0,
@@ -180,7 +180,7 @@ pub(crate) fn request(written: &Expression, problems: &mut Problems) -> Option<F
     )
 }
 
-fn condition(written: &Expression, problems: &mut Problems) -> Option<Filter> {
+fn condition(written: &ExpressionSpec, problems: &mut Problems) -> Option<Filter> {
     if let Some(at) = jq::assignment(written.0.as_str()) {
         return problems.error(written.0.at(at, 1), "`=` assigns a value, it does not compare", "write `==`");
     }

@@ -1,7 +1,7 @@
 //! The versions of an API, as written.
 
 use crocodile_pear::unstable::config::problem::Problems;
-use crocodile_pear::unstable::config::spec::{Decode, Definitions, Entries, Expression, Json, Located, Node, only};
+use crocodile_pear::unstable::config::spec::{Decode, Definitions, Entries, ExpressionSpec, Json, Located, Node, only};
 use crocodile_pear::unstable::pipeline::plan::AnswerChange;
 use crocodile_pear::unstable::pipeline::step::Compile;
 use crocodile_pear::unstable::spec;
@@ -65,10 +65,10 @@ spec! {
     pub struct RequestAdapt {
         /// An expression that gives the body for the newer version. `.` is the client's body, read by its content
         /// type within the `max_body` of the endpoint. The result is sent as JSON.
-        pub body: Option<Expression>,
+        pub body: Option<ExpressionSpec>,
         /// An expression that gives the query as an object. `.` is the client's query, as in `$query`. A list becomes
         /// a parameter that is repeated; null leaves the parameter out.
-        pub query: Option<Expression>,
+        pub query: Option<ExpressionSpec>,
     }
     short(body)
 }
@@ -80,7 +80,7 @@ impl RequestAdapt {
             let remedy = "write `request: { query: … }`, an expression that gives the query as an object";
             return cx.problems.error(body.0.span, "a request with GET has no body", remedy);
         }
-        let mut filter = |written: &Option<Expression>| match written {
+        let mut filter = |written: &Option<ExpressionSpec>| match written {
             None => Some(None),
             Some(written) => cx.filter(written).map(Some),
         };

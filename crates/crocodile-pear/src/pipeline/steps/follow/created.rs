@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use super::ready::{LinkedValue, ReadyFollow};
 use super::written::Follow;
 use crate::config::problem::Span;
-use crate::config::spec::{Expression, Located};
+use crate::config::spec::{ExpressionSpec, Located};
 use crate::error::Error;
 use crate::jq;
 use crate::message::answer::Answer;
@@ -31,7 +31,7 @@ impl Created {
 
     pub(crate) fn compile(self, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
         let address = Located::new(ADDRESS.to_owned(), self.0);
-        let (ready, _) = Follow::of(Expression::plain(address)).ready(cx)?;
+        let (ready, _) = Follow::of(ExpressionSpec::plain(address)).ready(cx)?;
         Some(Arc::new(FollowStep(ready)))
     }
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use crate::choice;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{
-    Decode, Definitions, Entries, Expression, Json, Literal, Located, Node, NodeKind, Size, Texts, only,
+    Decode, Definitions, Entries, ExpressionSpec, Json, Literal, Located, Node, NodeKind, Size, Texts, only,
 };
 use crate::hypermedia;
 use crate::pipeline::call::Request;
@@ -116,21 +116,21 @@ impl Decode for ResultKeys {
 #[derive(Clone, Debug)]
 pub enum With {
     /// The fields of an object.
-    Whole(Expression),
+    Whole(ExpressionSpec),
     /// Each by its name.
-    Each(Entries<Expression>),
+    Each(Entries<ExpressionSpec>),
 }
 
 impl Decode for With {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         match node.kind {
             NodeKind::Map(_) => Entries::decode(node, problems).map(With::Each),
-            _ => Expression::decode(node, problems).map(With::Whole),
+            _ => ExpressionSpec::decode(node, problems).map(With::Whole),
         }
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
-        let (whole, each) = (Expression::schema(definitions), Entries::<Expression>::schema(definitions));
+        let (whole, each) = (ExpressionSpec::schema(definitions), Entries::<ExpressionSpec>::schema(definitions));
         serde_json::json!({"anyOf": [whole, each]})
     }
 }
@@ -190,9 +190,9 @@ spec! {
     /// is fetched.
     pub struct Follow {
         /// The link. With a `limit` above 1, the links; a list gives its items.
-        pub link: Option<Expression>,
+        pub link: Option<ExpressionSpec>,
         /// The link to the next page. Default for `pages`: 50.
-        pub next: Option<Expression>,
+        pub next: Option<ExpressionSpec>,
         /// The name of a relation in HAL's `_embedded` or `_links`; also the address that its CURIE stands for. Several are
         /// the levels of a tree.
         pub hal: Option<Located<Texts>>,
@@ -209,7 +209,7 @@ spec! {
         /// Header fields to send, as in `request`.
         pub headers: Option<Entries<Located<String>>>,
         /// An expression that gives the body, as in `request`.
-        pub body: Option<Expression>,
+        pub body: Option<ExpressionSpec>,
         /// The `name` of the link, if several links of HAL have the same relation.
         #[name = "name"]
         pub link_name: Option<Located<String>>,
@@ -248,7 +248,7 @@ spec! {
         /// link back to a document on the way to it gives null, so loops end.
         pub depth: Located<u64> = Located::new(1, Default::default()),
         /// A condition. If it is false or null, nothing is followed, as if the item had no link.
-        pub when: Option<Expression>,
+        pub when: Option<ExpressionSpec>,
         /// The value to use if a document cannot be fetched.
         pub otherwise: Option<Located<Literal>>,
         /// The action by the status of the document's answer, or by its class: `{ 404: null, 5xx: fail }`. `pass` uses
@@ -269,7 +269,7 @@ fn short(text: Located<String>, problems: &mut Problems) -> Option<Follow> {
 
 impl Follow {
     /// Follows the links that this expression gives; what they lead to takes the item's place.
-    pub fn of(link: Expression) -> Self {
+    pub fn of(link: ExpressionSpec) -> Self {
         let follow: Option<Follow> = short(link.0.clone(), &mut Problems::default());
         Follow { link: Some(link), ..follow.expect("any text is a link") }
     }
