@@ -30,16 +30,16 @@ use crate::pipeline::step;
 /// # Ok::<(), crocodile_pear::Error>(())
 /// ```
 #[derive(Default)]
-pub struct Body(Inner);
+pub struct Body(BodyContent);
 
-enum Inner {
+enum BodyContent {
     Bytes(Bytes),
     Stream(message::PulledBody),
 }
 
-impl Default for Inner {
+impl Default for BodyContent {
     fn default() -> Self {
-        Inner::Bytes(Bytes::new())
+        BodyContent::Bytes(Bytes::new())
     }
 }
 
@@ -60,7 +60,7 @@ impl Body {
     where
         B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        Body(Inner::Stream(Box::pin(Foreign::request(body))))
+        Body(BodyContent::Stream(Box::pin(Foreign::request(body))))
     }
 
     /// A value as JSON.
@@ -71,42 +71,42 @@ impl Body {
         let unfit = |error: serde_json::Error| {
             Error::new(Kind::InvalidCall, format!("the body cannot be JSON: {error}")).caused_by(error)
         };
-        Ok(Body(Inner::Bytes(serde_json::to_vec(value).map_err(unfit)?.into())))
+        Ok(Body(BodyContent::Bytes(serde_json::to_vec(value).map_err(unfit)?.into())))
     }
 
     /// The bytes, unless it is a stream.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match &self.0 {
-            Inner::Bytes(bytes) => Some(bytes),
-            Inner::Stream(_) => None,
+            BodyContent::Bytes(bytes) => Some(bytes),
+            BodyContent::Stream(_) => None,
         }
     }
 
     pub(super) fn of_message(body: Option<message::AnswerBody>) -> Result<Self, Error> {
         Ok(Body(match body {
-            None => Inner::default(),
-            Some(message::AnswerBody::Bytes(bytes)) => Inner::Bytes(bytes),
-            Some(message::AnswerBody::Json(raw)) => Inner::Bytes(raw.bytes().clone()),
-            Some(other) => Inner::Stream(other.into_pulled()?),
+            None => BodyContent::default(),
+            Some(message::AnswerBody::Bytes(bytes)) => BodyContent::Bytes(bytes),
+            Some(message::AnswerBody::Json(raw)) => BodyContent::Bytes(raw.bytes().clone()),
+            Some(other) => BodyContent::Stream(other.into_pulled()?),
         }))
     }
 
     pub(super) fn into_message(self) -> Option<message::AnswerBody> {
         match self.0 {
-            Inner::Bytes(bytes) if bytes.is_empty() => None,
-            Inner::Bytes(bytes) => Some(message::AnswerBody::Bytes(bytes)),
-            Inner::Stream(body) => Some(message::AnswerBody::Pulled(body)),
+            BodyContent::Bytes(bytes) if bytes.is_empty() => None,
+            BodyContent::Bytes(bytes) => Some(message::AnswerBody::Bytes(bytes)),
+            BodyContent::Stream(body) => Some(message::AnswerBody::Pulled(body)),
         }
     }
 
     pub(super) fn of_pulled(body: message::PulledBody) -> Self {
-        Body(Inner::Stream(body))
+        Body(BodyContent::Stream(body))
     }
 }
 
 impl<T: Into<Bytes>> From<T> for Body {
     fn from(bytes: T) -> Self {
-        Body(Inner::Bytes(bytes.into()))
+        Body(BodyContent::Bytes(bytes.into()))
     }
 }
 
@@ -116,23 +116,23 @@ impl http_body::Body for Body {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         match &mut self.0 {
-            Inner::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Inner::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Inner::Stream(body) => body.as_mut().poll_frame(cx),
+            BodyContent::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
+            BodyContent::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            BodyContent::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Inner::Bytes(bytes) => bytes.is_empty(),
-            Inner::Stream(body) => body.is_end_stream(),
+            BodyContent::Bytes(bytes) => bytes.is_empty(),
+            BodyContent::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Inner::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Inner::Stream(body) => body.size_hint(),
+            BodyContent::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyContent::Stream(body) => body.size_hint(),
         }
     }
 }
@@ -140,8 +140,8 @@ impl http_body::Body for Body {
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Inner::Bytes(bytes) => write!(f, "Body({} bytes)", bytes.len()),
-            Inner::Stream(_) => f.write_str("Body(a stream)"),
+            BodyContent::Bytes(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            BodyContent::Stream(_) => f.write_str("Body(a stream)"),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::faults::Faults;
 use super::guard;
 use super::handle::Client;
 use super::observe::{Hooks, Observe};
-use super::servers::Servers;
+use super::servers::SharedUpstreams;
 use super::transport::Tower;
 use super::upstream::Upstream;
 use crate::config::problem::{Problems, Span};
@@ -229,7 +229,7 @@ impl ClientBuilder {
             self.defaults.with_url("http://localhost").read(&mut problems);
         }
         let resolver = self.resolver.map(Resolver::at);
-        let servers = Servers::new(program, self.defaults, resolver, self.cache);
+        let servers = SharedUpstreams::new(program, self.defaults, resolver, self.cache);
         for (name, upstream) in &self.upstreams {
             add(&servers, name, upstream, &mut problems);
         }
@@ -241,7 +241,7 @@ impl ClientBuilder {
 }
 
 /// Adds an upstream; every problem is noted, with its name.
-pub(super) fn add(servers: &Servers, name: &str, upstream: &Upstream, problems: &mut Problems) {
+pub(super) fn add(servers: &SharedUpstreams, name: &str, upstream: &Upstream, problems: &mut Problems) {
     let mut own = Problems::default();
     let spec = upstream.read(&mut own);
     let made = spec.as_ref().and_then(|spec| {

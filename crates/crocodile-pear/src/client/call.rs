@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::body::{Body, MAX_BODY, Pulled};
-use super::dispatch::{Ready, TimeoutChange, send};
+use super::dispatch::{PreparedRequest, TimeoutChange, send};
 use super::guard;
 use super::handle::Client;
 use super::one::One;
@@ -316,7 +316,7 @@ impl Call {
     pub(super) async fn answer(self, id: &CallId) -> Result<Answer, Error> {
         let url = self.url.map_err(|error| error.at_call(id.clone()))?;
         let (method, headers, body) = (self.method, self.headers, self.body.and_then(Body::into_message));
-        let ready = Ready { method, url, headers, body, timeouts: self.timeouts.change() };
+        let ready = PreparedRequest { method, url, headers, body, timeouts: self.timeouts.change() };
         send(&self.client, ready, id).await
     }
 

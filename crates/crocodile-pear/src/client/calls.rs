@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::body::Body;
-use super::dispatch::{Ready, send};
+use super::dispatch::{PreparedRequest, send};
 use super::guard;
 use super::handle::Client;
 use super::request::Request;
@@ -32,17 +32,17 @@ pub fn begin(client: Client, requests: Vec<Start>) -> Own {
         cx.flow.shape = if number == 1 { Shape::One } else { Shape::Many(number) };
         cx.flow.pending.extend(names.iter().cloned());
         cx.explain("calls of the program", None, number);
-        Arc::new(Begin { client: client.clone(), calls: calls.clone(), notes_base: cx.ahead.follows })
+        Arc::new(ProgramCalls { client: client.clone(), calls: calls.clone(), notes_base: cx.ahead.follows })
     })
 }
 
-struct Begin {
+struct ProgramCalls {
     client: Client,
     calls: Arc<Mutex<Vec<Start>>>,
     notes_base: bool,
 }
 
-impl ReadyStep for Begin {
+impl ReadyStep for ProgramCalls {
     fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
@@ -63,7 +63,8 @@ impl ReadyStep for Begin {
 async fn call(client: Client, request: Request, notes_base: bool, id: CallId) -> Result<Answer, Error> {
     let url = servers::url(&request.uri).map_err(|error| error.at_call(id.clone()))?;
     let body = request.body.and_then(Body::into_message);
-    let ready = Ready { method: request.method, url: url.clone(), headers: request.headers, body, timeouts: None };
+    let ready =
+        PreparedRequest { method: request.method, url: url.clone(), headers: request.headers, body, timeouts: None };
     let answer = send(&client, ready, &id).await?;
     let answer = told(answer, &url, id);
     if !notes_base {
@@ -86,24 +87,24 @@ fn told(answer: Answer, url: &http::Uri, id: CallId) -> Answer {
 }
 
 /// From an item's JSON to the request that is made for it.
-pub type Make = dyn Fn(&[u8]) -> Result<Request, Error> + Send + Sync;
+pub type RequestMaker = dyn Fn(&[u8]) -> Result<Request, Error> + Send + Sync;
 
 /// A call for each item; its answer takes the item's place.
-pub fn each(client: Client, make: Arc<Make>) -> Own {
+pub fn each(client: Client, make: Arc<RequestMaker>) -> Own {
     Own::new(move |cx: &mut Compile<'_>| {
         let calls = cx.flow.shape.most();
         cx.explain("a call of the program for each item", Some("an item is read whole before its call"), calls);
-        Arc::new(Each { client: client.clone(), make: make.clone(), notes_base: cx.ahead.follows })
+        Arc::new(CallForEach { client: client.clone(), make: make.clone(), notes_base: cx.ahead.follows })
     })
 }
 
-struct Each {
+struct CallForEach {
     client: Client,
-    make: Arc<Make>,
+    make: Arc<RequestMaker>,
     notes_base: bool,
 }
 
-impl ReadyStep for Each {
+impl ReadyStep for CallForEach {
     fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
         let (client, make, notes_base) = (self.client.clone(), self.make.clone(), self.notes_base);
         let mut next = 0..;
@@ -115,7 +116,7 @@ impl ReadyStep for Each {
     }
 }
 
-async fn ask(outcome: Outcome, client: Client, make: Arc<Make>, notes_base: bool, id: CallId) -> Outcome {
+async fn ask(outcome: Outcome, client: Client, make: Arc<RequestMaker>, notes_base: bool, id: CallId) -> Outcome {
     match outcome? {
         Ok(answer) if answer.is_usable() => {
             let answer = match request(answer, &make).await {
@@ -128,7 +129,7 @@ async fn ask(outcome: Outcome, client: Client, make: Arc<Make>, notes_base: bool
     }
 }
 
-async fn request(answer: Answer, make: &Arc<Make>) -> Result<Request, Error> {
+async fn request(answer: Answer, make: &Arc<RequestMaker>) -> Result<Request, Error> {
     let (_, item) = format::open(answer, MAX_BODY.bytes()).await?;
     let mut json = Vec::new();
     match &item {

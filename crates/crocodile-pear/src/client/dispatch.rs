@@ -13,7 +13,7 @@ use crate::request::context::Scope;
 use crate::upstream::{ForCaches, Likeness, TargetRoot, Timeouts, Trailing, UpstreamCall};
 
 /// A request that is ready to be sent.
-pub struct Ready {
+pub struct PreparedRequest {
     pub method: Method,
     pub url: Uri,
     pub headers: HeaderMap,
@@ -28,7 +28,7 @@ pub type TimeoutChange = Box<dyn FnOnce(&Timeouts) -> Timeouts + Send>;
 ///
 /// # Errors
 /// The errors of the call, with its URL and its place.
-pub async fn send(client: &Client, ready: Ready, id: &CallId) -> Result<Answer, Error> {
+pub async fn send(client: &Client, ready: PreparedRequest, id: &CallId) -> Result<Answer, Error> {
     let told = ready.url.clone();
     match client.servers.aim(&ready.url) {
         Ok(aim) => send_to(client, aim, ready, id).await,
@@ -40,7 +40,7 @@ pub async fn send(client: &Client, ready: Ready, id: &CallId) -> Result<Answer, 
 ///
 /// # Errors
 /// The errors of the call, with its URL and its place.
-pub async fn send_to(client: &Client, aim: Aim, ready: Ready, id: &CallId) -> Result<Answer, Error> {
+pub async fn send_to(client: &Client, aim: Aim, ready: PreparedRequest, id: &CallId) -> Result<Answer, Error> {
     let url = ready.url.clone();
     let answer = match call(client, &aim, ready, id) {
         Ok(call) => aim.upstream.call(call).await,
@@ -49,8 +49,8 @@ pub async fn send_to(client: &Client, aim: Aim, ready: Ready, id: &CallId) -> Re
     answer.map_err(|error| error.at_url(url).at_call(id.clone()))
 }
 
-fn call(client: &Client, aim: &Aim, ready: Ready, id: &CallId) -> Result<UpstreamCall, Error> {
-    let Ready { method, headers, body, timeouts, .. } = ready;
+fn call(client: &Client, aim: &Aim, ready: PreparedRequest, id: &CallId) -> Result<UpstreamCall, Error> {
+    let PreparedRequest { method, headers, body, timeouts, .. } = ready;
     let timeouts = timeouts.map(|change| Arc::new(change(aim.upstream.timeouts())));
     let (mut headers, mut host, mut keeping) = (headers, None, ForCaches::Nothing);
     if aim.named {

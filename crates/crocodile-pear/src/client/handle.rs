@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::Extensions;
 
-use super::servers::Servers;
+use super::servers::SharedUpstreams;
 use crate::error::CallId;
 use crate::upstream::CallContext;
 
@@ -31,12 +31,12 @@ use crate::upstream::CallContext;
 /// ```
 #[derive(Clone, Default)]
 pub struct Client {
-    pub(super) servers: Arc<Servers>,
+    pub(super) servers: Arc<SharedUpstreams>,
     pub(super) extensions: Extensions,
 }
 
 impl Client {
-    pub(super) fn of(servers: Servers) -> Self {
+    pub(super) fn of(servers: SharedUpstreams) -> Self {
         Client { servers: Arc::new(servers), extensions: Extensions::new() }
     }
 

@@ -23,7 +23,7 @@ use super::handle::Client;
 use super::one::One;
 use super::pipeline::Pipeline;
 use super::read;
-use super::servers::Named;
+use super::servers::NamedServers;
 use super::step::{Cx, Source, Step};
 use crate::config::problem::{Problems, Span};
 use crate::error::{BoxError, CallId, Error, Kind};
@@ -40,7 +40,7 @@ use crate::request::context::Scope;
 use crate::telemetry::timeline::passed;
 
 /// How the producers come about, once it is known in which order they are wanted.
-type Make<T> = Box<dyn FnOnce(Order) -> Flow<T> + Send>;
+type FlowMaker<T> = Box<dyn FnOnce(Order) -> Flow<T> + Send>;
 
 /// Many values that are still to come: what a program has, the items of a list, the answers of a call for each.
 ///
@@ -66,7 +66,7 @@ type Make<T> = Box<dyn FnOnce(Order) -> Flow<T> + Send>;
 /// ```
 #[must_use = "nothing is called before the items are asked for"]
 pub struct Items<T> {
-    make: Make<T>,
+    make: FlowMaker<T>,
     order: Order,
     client: Option<Client>,
 }
@@ -428,19 +428,19 @@ impl<T: Send + 'static> Items<T> {
         let begin = Own::new(move |cx: &mut Compile<'_>| {
             cx.flow.shape = Shape::Many(u64::MAX);
             cx.explain("items of the program", None, 0);
-            Arc::new(Begin { make: make.clone(), order })
+            Arc::new(ProgramItems { make: make.clone(), order })
         });
         Pipeline::new(client.unwrap_or_default()).push(begin)
     }
 }
 
 /// A step that gives the items of a typed pipeline.
-struct Begin<T> {
-    make: Arc<std::sync::Mutex<Option<Make<T>>>>,
+struct ProgramItems<T> {
+    make: Arc<std::sync::Mutex<Option<FlowMaker<T>>>>,
     order: Order,
 }
 
-impl<T: Serialize + Send + 'static> Untyped for Begin<T> {
+impl<T: Serialize + Send + 'static> Untyped for ProgramItems<T> {
     fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
@@ -571,7 +571,7 @@ fn divide(path: &str, most: usize) -> Result<Arc<dyn Untyped>, Error> {
     let unfit = |detail: String| Error::new(Kind::InvalidCall, detail);
     let items = jq(path).map_err(|error| unfit(format!("`{path}` is no path of a list: {}", error.detail())))?;
     let spec = Each { limit: Some(Limit::None), max_body: crate::config::spec::Size(most as u64), ..Each::of(items.0) };
-    let (mut problems, named) = (Problems::default(), Named::default());
+    let (mut problems, named) = (Problems::default(), NamedServers::default());
     let step = spec.compile(&mut Compile::new(named.known(&[]), Span::default(), &mut problems));
     step.ok_or_else(|| unfit(Faults::of(problems).to_string()))
 }

@@ -13,17 +13,17 @@ use crate::pipeline::steps::own::Own;
 use crate::request::context::Scope;
 
 /// From an answer to another one, or to a failure.
-pub type Transform = dyn Fn(Whole) -> Result<Whole, Error> + Send + Sync;
+pub type AnswerTransform = dyn Fn(Whole) -> Result<Whole, Error> + Send + Sync;
 
 /// A step that maps status, headers and body.
-pub fn whole(transform: Arc<Transform>) -> Own {
+pub fn whole(transform: Arc<AnswerTransform>) -> Own {
     Own::new(move |cx| {
         cx.explain("a closure over each answer", Some("an item's body is read whole"), 0);
         Arc::new(Mapping(transform.clone()))
     })
 }
 
-struct Mapping(Arc<Transform>);
+struct Mapping(Arc<AnswerTransform>);
 
 impl ReadyStep for Mapping {
     fn run(self: Arc<Self>, flow: Flow, _: &Arc<Scope>) -> Flow {
@@ -35,7 +35,7 @@ impl ReadyStep for Mapping {
     }
 }
 
-async fn apply(outcome: Result<Answer, Error>, transform: Arc<Transform>) -> Outcome {
+async fn apply(outcome: Result<Answer, Error>, transform: Arc<AnswerTransform>) -> Outcome {
     let transformed = async {
         let answer = outcome?;
         let (status, headers) = (answer.status, answer.headers.clone().into_map());

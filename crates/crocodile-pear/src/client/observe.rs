@@ -69,12 +69,12 @@ impl<T: Observe + ?Sized> Observe for Arc<T> {
 }
 
 /// A function that changes each request.
-pub type Before = dyn Fn(Request<Body>) -> BoxFuture<'static, Result<Request<Body>, Error>> + Send + Sync;
+pub type RequestHook = dyn Fn(Request<Body>) -> BoxFuture<'static, Result<Request<Body>, Error>> + Send + Sync;
 
 /// All of it.
 #[derive(Default)]
 pub struct Hooks {
-    pub before: Vec<Box<Before>>,
+    pub before: Vec<Box<RequestHook>>,
     pub observers: Vec<Box<dyn Observe>>,
     /// Fields of every call that does not set them.
     pub headers: HeaderMap,
@@ -102,7 +102,7 @@ impl Interceptor for Hooks {
         let watched = span.clone();
         let made = async move {
             let mut watch =
-                Watch { hooks: self.clone(), context, span: watched, begun: Instant::now(), bytes: 0, over: false };
+                CallWatch { hooks: self.clone(), context, span: watched, begun: Instant::now(), bytes: 0, over: false };
             let sent = match self.prepare(&mut call, &url, &watch.context).await {
                 Ok(()) => callee.dispatch(call).await,
                 Err(error) => Err(error),
@@ -206,7 +206,7 @@ fn misuse(detail: &'static str) -> Error {
 }
 
 /// The watch over a call, until it ends.
-struct Watch {
+struct CallWatch {
     hooks: Arc<Hooks>,
     context: Arc<CallContext>,
     span: Span,
@@ -215,7 +215,7 @@ struct Watch {
     over: bool,
 }
 
-impl Watch {
+impl CallWatch {
     fn end(&mut self, outcome: Result<StatusCode, &Error>) {
         if std::mem::replace(&mut self.over, true) {
             return;
@@ -244,7 +244,7 @@ impl Watch {
         let status = answer.status;
         let body = match answer.body {
             message::AnswerBody::Pulled(body) if !body.is_end_stream() => {
-                message::AnswerBody::Pulled(Box::pin(Watched { body, status, watch: self }))
+                message::AnswerBody::Pulled(Box::pin(WatchedBody { body, status, watch: self }))
             }
             body => {
                 self.bytes = body.length().unwrap_or(0);
@@ -256,7 +256,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for CallWatch {
     fn drop(&mut self) {
         if !self.over {
             let error = Error::new(Kind::Cancelled, "nobody waits for the call any more");
@@ -266,13 +266,13 @@ impl Drop for Watch {
 }
 
 /// A body that is counted.
-struct Watched {
+struct WatchedBody {
     body: message::PulledBody,
     status: StatusCode,
-    watch: Watch,
+    watch: CallWatch,
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for WatchedBody {
     type Data = Bytes;
     type Error = Error;
 

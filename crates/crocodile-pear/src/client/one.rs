@@ -19,7 +19,7 @@ use crate::error::{BoxError, CallId, Error, Kind};
 use crate::telemetry::timeline::passed;
 
 /// How a value comes about, once its place is known.
-type Run<T> = Box<dyn FnOnce(CallId) -> BoxFuture<'static, Result<T, Error>> + Send>;
+type ValueMaker<T> = Box<dyn FnOnce(CallId) -> BoxFuture<'static, Result<T, Error>> + Send>;
 
 /// A single value that is still to come: of a call, of several, or of a future. `.await` gives it.
 ///
@@ -37,7 +37,7 @@ type Run<T> = Box<dyn FnOnce(CallId) -> BoxFuture<'static, Result<T, Error>> + S
 /// ```
 #[must_use = "nothing is called before it is awaited"]
 pub struct One<T> {
-    run: Run<T>,
+    run: ValueMaker<T>,
     name: Option<Arc<str>>,
     client: Option<Client>,
 }

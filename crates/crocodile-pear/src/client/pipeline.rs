@@ -13,7 +13,7 @@ use super::expression::{IntoExpression, IntoItems, read};
 use super::faults::Faults;
 use super::handle::Client;
 use super::request::Request;
-use super::servers::{self, Named};
+use super::servers::{self, NamedServers};
 use super::shape::IntoSelect;
 use super::steps::AnyStep;
 use super::whole::Whole;
@@ -530,7 +530,7 @@ impl std::fmt::Debug for Pipeline {
     }
 }
 
-fn plan(steps: Vec<Written>, named: &Named, problems: &mut Problems) -> Option<Plan> {
+fn plan(steps: Vec<Written>, named: &NamedServers, problems: &mut Problems) -> Option<Plan> {
     let steps = steps.into_iter().map(|step| Located::new(step, Span::default())).collect();
     Plan::compile(steps, named.known(&[]), Span::default(), problems)
 }

@@ -26,7 +26,7 @@ const MOST: usize = 96;
 const CACHE: usize = 64 << 20;
 
 /// The upstreams that the clones of a client share.
-pub struct Servers {
+pub struct SharedUpstreams {
     known: Mutex<Remembered>,
     program: Arc<Program>,
     /// For origins that have no settings of their own.
@@ -42,13 +42,13 @@ struct Remembered {
     secure: Origins,
     /// Counts the uses, to find the origin that was not used for the longest time.
     turn: u64,
-    named: Arc<Named>,
+    named: Arc<NamedServers>,
 }
 
 /// By authority.
-type Origins = HashMap<Box<str>, Origin>;
+type Origins = HashMap<Box<str>, KnownOrigin>;
 
-struct Origin {
+struct KnownOrigin {
     upstream: Arc<ReadyUpstream>,
     used: u64,
     /// Whether the program has named it, with settings.
@@ -57,14 +57,14 @@ struct Origin {
 
 /// The upstreams and databases that steps may name.
 #[derive(Clone, Default)]
-pub struct Named {
+pub struct NamedServers {
     /// Upstreams.
     pub upstreams: IndexMap<String, Arc<ReadyUpstream>>,
     /// Databases.
     pub databases: IndexMap<String, Arc<Database>>,
 }
 
-impl Named {
+impl NamedServers {
     /// The same for a pipeline whose path has these parameters.
     pub fn known<'a>(&'a self, params: &'a [String]) -> Known<'a> {
         Known {
@@ -87,18 +87,18 @@ pub struct Aim {
     pub named: bool,
 }
 
-impl Default for Servers {
+impl Default for SharedUpstreams {
     fn default() -> Self {
         // Spans of calls need no setting.
         let interceptor: Arc<dyn Interceptor> = Arc::new(Hooks::default());
         let program = Program { interceptor: Some(interceptor), via: Via::Absent, transport: None };
-        Servers::new(program, Upstream::default(), None, None)
+        SharedUpstreams::new(program, Upstream::default(), None, None)
     }
 }
 
-impl Servers {
+impl SharedUpstreams {
     pub fn new(program: Program, defaults: Upstream, resolver: Option<Resolver>, cache: Option<usize>) -> Self {
-        Servers {
+        SharedUpstreams {
             known: Mutex::default(),
             program: Arc::new(program),
             defaults,
@@ -113,7 +113,7 @@ impl Servers {
     }
 
     /// The upstreams and databases that steps may name.
-    pub fn named(&self) -> Arc<Named> {
+    pub fn named(&self) -> Arc<NamedServers> {
         self.lock().named.clone()
     }
 
@@ -130,7 +130,7 @@ impl Servers {
             let Some(authority) = url.authority() else { continue };
             let secure = url.scheme_str() == Some("https");
             let key = plain_authority(authority.as_str(), secure);
-            let origin = Origin { upstream: upstream.clone(), used: 0, named: true };
+            let origin = KnownOrigin { upstream: upstream.clone(), used: 0, named: true };
             // The first one that is named has the origin.
             let origins = known.origins(secure);
             if !origins.get(&*key).is_some_and(|origin| origin.named) {
@@ -247,7 +247,7 @@ impl Remembered {
                 origins.remove(&oldest);
             }
         }
-        origins.insert(authority, Origin { upstream, used, named: false });
+        origins.insert(authority, KnownOrigin { upstream, used, named: false });
     }
 }
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_one_however_it_is_written() {
-        let servers = Servers::default();
+        let servers = SharedUpstreams::default();
         let aim = |text: &str| servers.aim(&url(text).expect("a URL")).expect("an upstream").upstream;
         assert!(Arc::ptr_eq(&aim("http://Example.org:80/a"), &aim("http://example.org/b")));
         assert!(!Arc::ptr_eq(&aim("http://example.org/"), &aim("http://example.org:81/")));
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_client_forgets_the_origins_that_it_does_not_use() {
-        let servers = Servers::default();
+        let servers = SharedUpstreams::default();
         let busy = servers.aim(&url("http://127.0.0.1:1/").expect("a URL")).expect("an upstream").upstream;
         for at in 0..2_000 {
             let at = url(&format!("http://127.0.{}.{}:9/", at / 250, at % 250)).expect("a URL");
