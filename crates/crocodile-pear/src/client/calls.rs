@@ -13,7 +13,7 @@ use crate::error::{CallId, Error};
 use crate::format;
 use crate::jq::Data;
 use crate::message::answer::Answer;
-use crate::message::body::AnswerBody as Message;
+use crate::message::body::AnswerBody;
 use crate::message::names::{Base, NamedResults};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::{Compile, MAX_BODY, ReadyStep, Shape};
@@ -80,7 +80,7 @@ async fn call(client: Client, request: Request, notes_base: bool, id: CallId) ->
 fn told(answer: Answer, url: &http::Uri, id: CallId) -> Answer {
     let status = answer.status;
     let body = match answer.body {
-        Message::Pulled(body) => Message::Pulled(Box::pin(Told { body, url: Some(url.clone()), id, status })),
+        AnswerBody::Pulled(body) => AnswerBody::Pulled(Box::pin(Told { body, url: Some(url.clone()), id, status })),
         body => body,
     };
     Answer { body, ..answer }

@@ -32,7 +32,7 @@ use crate::message::answer::Answer;
 use crate::message::body::AnswerBody;
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, Taken};
 use crate::pipeline::step::status::refuse;
-use crate::pipeline::step::{Compile, ReadyStep as Untyped, Shape, Spec};
+use crate::pipeline::step::{Compile, ReadyStep, Shape, Spec};
 use crate::pipeline::steps::concatenate::{As, Concatenate, ItemOrder, OnError, concatenate};
 use crate::pipeline::steps::each::{Each, Limit};
 use crate::pipeline::steps::own::Own;
@@ -440,7 +440,7 @@ struct ProgramItems<T> {
     order: Order,
 }
 
-impl<T: Serialize + Send + 'static> Untyped for ProgramItems<T> {
+impl<T: Serialize + Send + 'static> ReadyStep for ProgramItems<T> {
     fn run(self: Arc<Self>, _: Flow, scope: &Arc<Scope>) -> Flow {
         self.begin(scope)
     }
@@ -567,7 +567,7 @@ impl Call {
 }
 
 /// The step that divides a list.
-fn divide(path: &str, most: usize) -> Result<Arc<dyn Untyped>, Error> {
+fn divide(path: &str, most: usize) -> Result<Arc<dyn ReadyStep>, Error> {
     let unfit = |detail: String| Error::new(Kind::InvalidCall, detail);
     let items = jq(path).map_err(|error| unfit(format!("`{path}` is no path of a list: {}", error.detail())))?;
     let spec = Each { limit: Some(Limit::None), max_body: crate::config::spec::Size(most as u64), ..Each::of(items.0) };

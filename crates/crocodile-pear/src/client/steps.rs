@@ -23,7 +23,7 @@ use super::expression::{IntoExpression, IntoItems};
 use crate::config::problem::Problems;
 use crate::config::spec::{Decode, Literal, Located, Node, Size, Texts, Timeout, defaults};
 use crate::pipeline::steps::each::Limit;
-use crate::pipeline::steps::follow::{Required, ResultKeys as Under};
+use crate::pipeline::steps::follow::{Required, ResultKeys};
 use crate::pipeline::steps::{Written, concatenate, convert, dedupe, each, follow, merge, plain, sql, transform};
 use crate::upstream::TimeoutSpec;
 
@@ -236,7 +236,7 @@ impl Follow {
 
     /// The key of the item under which the document is put. Without it, the document replaces the item.
     pub fn under(mut self, key: &str) -> Self {
-        self.0.name = Some(Under::from(key.to_owned()));
+        self.0.name = Some(ResultKeys::from(key.to_owned()));
         self
     }
 

@@ -79,5 +79,5 @@ pub(super) fn choose<T>(
     }
 }
 
-/// The leads of a relation, and whether the document says that they are a list.
+/// The targets of a relation, and whether the document says that they are a list.
 pub(super) type RelationTargets = (Vec<RelationTarget>, bool);

@@ -13,7 +13,7 @@ use super::memory;
 use crate::error::{Error, Kind};
 use crate::telemetry::histogram::{self, Histogram, Snapshot};
 
-/// The most lines of tasks, unless configured.
+/// The most queues of tasks, unless configured.
 const QUEUE: usize = 128;
 
 /// How long a thread without work stays. It leaves so that the allocator gets back what the thread freed.
@@ -70,7 +70,7 @@ pub enum TaskOrder<'a> {
 pub struct Task {
     /// Does it.
     pub run: Box<dyn FnMut(TaskOrder<'_>) -> Done + Send>,
-    /// The task of the runtime that asks for it. All who ask outside of tasks have one line.
+    /// The task of the runtime that asks for it. All who ask outside of tasks have one queue.
     pub asker: Option<Id>,
     /// Bytes that it needs to begin.
     pub need: u64,
@@ -94,16 +94,16 @@ struct TaskQueue {
     tasks: VecDeque<Task>,
 }
 
-/// The work that waits. Lines have their turn one after the other, so that a request with a thousand items does not hold up the others.
+/// The work that waits. The queues have their turn one after the other, so that a request with a thousand items does not hold up the others.
 #[derive(Default)]
 struct TaskQueues {
-    lines: VecDeque<TaskQueue>,
+    queues: VecDeque<TaskQueue>,
     tasks: usize,
 }
 
 struct HelpersState {
     settings: OffloadSettings,
-    queue: TaskQueues,
+    queues: TaskQueues,
     threads: usize,
     /// Threads that wait.
     idle: usize,
@@ -126,12 +126,12 @@ pub fn waits() -> Snapshot {
 
 /// Work that waits now.
 pub fn waiting() -> usize {
-    lock().queue.tasks
+    lock().queues.tasks
 }
 
 static POOL: LazyLock<HelperPool> = LazyLock::new(|| {
     let settings = OffloadSettings::default();
-    let state = HelpersState { settings, queue: TaskQueues::default(), threads: 0, idle: 0, large: 0 };
+    let state = HelpersState { settings, queues: TaskQueues::default(), threads: 0, idle: 0, large: 0 };
     HelperPool { state: Mutex::new(state), wake: Condvar::new() }
 });
 
@@ -140,36 +140,36 @@ fn lock() -> MutexGuard<'static, HelpersState> {
 }
 
 impl TaskQueues {
-    fn line(&mut self, asker: Option<Id>) -> Option<&mut TaskQueue> {
-        self.lines.iter_mut().find(|line| line.asker == asker)
+    fn queue(&mut self, asker: Option<Id>) -> Option<&mut TaskQueue> {
+        self.queues.iter_mut().find(|queue| queue.asker == asker)
     }
 
-    /// Whether the line of this asker is one of so many.
+    /// Whether the queue of this asker is one of so many.
     fn has_room(&mut self, asker: Option<Id>, most: usize) -> bool {
-        if self.line(asker).is_none() && self.lines.len() >= most {
-            self.lines.retain_mut(|line| {
-                line.tasks.retain(|task| !task.is_abandoned());
-                !line.tasks.is_empty()
+        if self.queue(asker).is_none() && self.queues.len() >= most {
+            self.queues.retain_mut(|queue| {
+                queue.tasks.retain(|task| !task.is_abandoned());
+                !queue.tasks.is_empty()
             });
-            self.tasks = self.lines.iter().map(|line| line.tasks.len()).sum();
+            self.tasks = self.queues.iter().map(|queue| queue.tasks.len()).sum();
         }
-        self.lines.len() < most || self.line(asker).is_some()
+        self.queues.len() < most || self.queue(asker).is_some()
     }
 
     fn push(&mut self, task: Task) {
         self.tasks += 1;
-        match self.line(task.asker) {
-            Some(line) => line.tasks.push_back(task),
-            None => self.lines.push_back(TaskQueue { asker: task.asker, tasks: [task].into() }),
+        match self.queue(task.asker) {
+            Some(queue) => queue.tasks.push_back(task),
+            None => self.queues.push_back(TaskQueue { asker: task.asker, tasks: [task].into() }),
         }
     }
 
     /// Puts a task back to where it was taken from.
     fn put_back(&mut self, task: Task) {
         self.tasks += 1;
-        match self.line(task.asker) {
-            Some(line) => line.tasks.push_front(task),
-            None => self.lines.push_front(TaskQueue { asker: task.asker, tasks: [task].into() }),
+        match self.queue(task.asker) {
+            Some(queue) => queue.tasks.push_front(task),
+            None => self.queues.push_front(TaskQueue { asker: task.asker, tasks: [task].into() }),
         }
     }
 
@@ -177,21 +177,21 @@ impl TaskQueues {
     fn take(&mut self, mut fits: impl FnMut(&Task) -> bool) -> Option<Task> {
         let (mut at, mut taken) = (0, None);
         while taken.is_none()
-            && let Some(line) = self.lines.get_mut(at)
+            && let Some(queue) = self.queues.get_mut(at)
         {
-            // The whole line would be looked at for each of its tasks.
-            while line.tasks.front().is_some_and(Task::is_abandoned) {
-                line.tasks.pop_front();
+            // The whole queue would be looked at for each of its tasks.
+            while queue.tasks.front().is_some_and(Task::is_abandoned) {
+                queue.tasks.pop_front();
                 self.tasks -= 1;
             }
-            let place = line.tasks.iter().position(|task| !task.is_abandoned() && fits(task));
-            taken = place.and_then(|place| line.tasks.remove(place));
+            let place = queue.tasks.iter().position(|task| !task.is_abandoned() && fits(task));
+            taken = place.and_then(|place| queue.tasks.remove(place));
             match taken {
-                _ if line.tasks.is_empty() => drop(self.lines.remove(at)),
+                _ if queue.tasks.is_empty() => drop(self.queues.remove(at)),
                 // Its next turn comes after those of the others.
                 Some(_) => {
-                    let line = self.lines.remove(at);
-                    self.lines.extend(line);
+                    let queue = self.queues.remove(at);
+                    self.queues.extend(queue);
                 }
                 None => at += 1,
             }
@@ -208,17 +208,17 @@ impl TaskQueues {
 pub fn push(task: Task) -> Result<(), Error> {
     let mut state = lock();
     let most = state.settings.queue;
-    if !state.queue.has_room(task.asker, most) {
+    if !state.queues.has_room(task.asker, most) {
         return Err(overloaded("too many expressions and conversions wait for a thread"));
     }
-    if state.idle <= state.queue.tasks && state.threads < state.settings.threads {
+    if state.idle <= state.queues.tasks && state.threads < state.settings.threads {
         match spawn(state.settings.begin, &[]) {
             Ok(()) => state.threads += 1,
             Err(_) if state.threads > 0 => {}
             Err(_) => return Err(overloaded("the system has no thread for an expression or a conversion")),
         }
     }
-    state.queue.push(task);
+    state.queues.push(task);
     drop(state);
     POOL.wake.notify_one();
     Ok(())
@@ -242,7 +242,7 @@ impl HelpersState {
     fn next(&mut self) -> Option<(Task, u64)> {
         let most = self.settings.threads.saturating_sub(1).max(1);
         let (mut waits, mut reserved) = (self.large >= most, 0);
-        let task = self.queue.take(|task| {
+        let task = self.queues.take(|task| {
             if task.large && waits {
                 return false;
             }
@@ -275,7 +275,7 @@ fn help(rests: &'static [Duration]) {
         let (woken, slept) = POOL.wake.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner);
         state = woken;
         state.idle -= 1;
-        if slept.timed_out() && state.queue.tasks == 0 {
+        if slept.timed_out() && state.queues.tasks == 0 {
             break;
         }
     }
@@ -306,7 +306,7 @@ fn run(mut task: Task, reserved: u64) -> MutexGuard<'static, HelpersState> {
     let mut state = lock();
     state.large -= usize::from(large);
     if let Some(task) = again {
-        state.queue.put_back(task);
+        state.queues.put_back(task);
     }
     state
 }
@@ -329,50 +329,50 @@ mod tests {
         ids
     }
 
-    fn taken(lines: &mut TaskQueues) -> Vec<u64> {
-        std::iter::from_fn(|| lines.take(|_| true)).map(|task| task.need).collect()
+    fn taken(queues: &mut TaskQueues) -> Vec<u64> {
+        std::iter::from_fn(|| queues.take(|_| true)).map(|task| task.need).collect()
     }
 
     #[tokio::test]
     async fn askers_have_their_turn_whoever_asks_for_more() {
         let [many, one, other] = askers().await;
-        let mut lines = TaskQueues::default();
+        let mut queues = TaskQueues::default();
         for need in 0..4 {
-            lines.push(task(many, need));
+            queues.push(task(many, need));
         }
-        lines.push(task(one, 10));
-        lines.push(task(other, 20));
-        lines.push(task(other, 21));
-        assert_eq!(taken(&mut lines), [0, 10, 20, 1, 21, 2, 3]);
-        assert_eq!((lines.tasks, lines.lines.len()), (0, 0));
+        queues.push(task(one, 10));
+        queues.push(task(other, 20));
+        queues.push(task(other, 21));
+        assert_eq!(taken(&mut queues), [0, 10, 20, 1, 21, 2, 3]);
+        assert_eq!((queues.tasks, queues.queues.len()), (0, 0));
     }
 
     #[tokio::test]
     async fn one_asker_has_room_for_all_that_it_asks_for() {
         let [many, other] = askers().await;
-        let mut lines = TaskQueues::default();
+        let mut queues = TaskQueues::default();
         for need in 0..1_000 {
-            assert!(lines.has_room(many, 1));
-            lines.push(task(many, need));
+            assert!(queues.has_room(many, 1));
+            queues.push(task(many, need));
         }
-        assert!(!lines.has_room(other, 1) && !lines.has_room(None, 1) && lines.has_room(other, 2));
-        lines.lines[0].tasks.iter().for_each(|task| task.abandoned.store(true, Ordering::Relaxed));
-        assert!(lines.has_room(other, 1), "nobody waits for the others");
-        assert_eq!(lines.tasks, 0);
+        assert!(!queues.has_room(other, 1) && !queues.has_room(None, 1) && queues.has_room(other, 2));
+        queues.queues[0].tasks.iter().for_each(|task| task.abandoned.store(true, Ordering::Relaxed));
+        assert!(queues.has_room(other, 1), "nobody waits for the others");
+        assert_eq!(queues.tasks, 0);
     }
 
     #[tokio::test]
     async fn what_does_not_fit_is_overtaken_and_what_nobody_waits_for_is_dropped() {
         let [one, other] = askers().await;
-        let mut lines = TaskQueues::default();
+        let mut queues = TaskQueues::default();
         for (asker, need) in [(one, 9), (one, 1), (other, 8), (None, 2), (None, 3)] {
-            lines.push(task(asker, need));
+            queues.push(task(asker, need));
         }
-        lines.lines[1].tasks[0].abandoned.store(true, Ordering::Relaxed);
-        let mut small = || lines.take(|task| task.need < 5).map(|task| task.need);
+        queues.queues[1].tasks[0].abandoned.store(true, Ordering::Relaxed);
+        let mut small = || queues.take(|task| task.need < 5).map(|task| task.need);
         assert_eq!([small(), small(), small(), small()], [Some(1), Some(2), Some(3), None]);
-        let large = lines.take(|_| true).expect("the one that did not fit");
-        lines.put_back(large);
-        assert_eq!((taken(&mut lines), lines.tasks), (vec![9], 0));
+        let large = queues.take(|_| true).expect("the one that did not fit");
+        queues.put_back(large);
+        assert_eq!((taken(&mut queues), queues.tasks), (vec![9], 0));
     }
 }

@@ -68,7 +68,7 @@ pub fn time_quantile(bounds: BucketBounds, counts: &[u64], share: f64) -> Option
 /// How many times fell into which bucket.
 pub struct Histogram {
     bounds: BucketBounds,
-    cells: Box<[ThreadHistogram]>,
+    threads: Box<[ThreadHistogram]>,
 }
 
 /// The counts of a thread, on cache lines that no other thread writes.
@@ -94,26 +94,26 @@ pub struct Snapshot {
 impl Histogram {
     pub fn new(bounds: BucketBounds) -> Self {
         debug_assert!(bounds.len() <= MOST && bounds.is_sorted());
-        Histogram { bounds, cells: (0..cells()).map(|_| ThreadHistogram::default()).collect() }
+        Histogram { bounds, threads: (0..threads()).map(|_| ThreadHistogram::default()).collect() }
     }
 
     pub fn count(&self, time: Duration) {
         let at = bucket(self.bounds, time);
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let cell = &self.cells[thread_id::slot(self.cells.len())];
-        cell.buckets[at.min(MOST)].fetch_add(1, Ordering::Relaxed);
-        cell.nanoseconds.fetch_add(time, Ordering::Relaxed);
+        let thread = &self.threads[thread_id::slot(self.threads.len())];
+        thread.buckets[at.min(MOST)].fetch_add(1, Ordering::Relaxed);
+        thread.nanoseconds.fetch_add(time, Ordering::Relaxed);
     }
 
     /// Adds up. Counting goes on meanwhile: each sum is right, but they are not all of the same moment.
     pub fn snapshot(&self) -> Snapshot {
         let mut all = 0;
         let mut below = |at: usize| {
-            all += self.cells.iter().map(|cell| cell.buckets[at].load(Ordering::Relaxed)).sum::<u64>();
+            all += self.threads.iter().map(|thread| thread.buckets[at].load(Ordering::Relaxed)).sum::<u64>();
             all
         };
         let buckets = (0..=self.bounds.len()).map(&mut below).collect();
-        let sum = self.cells.iter().map(|cell| cell.nanoseconds.load(Ordering::Relaxed)).sum();
+        let sum = self.threads.iter().map(|thread| thread.nanoseconds.load(Ordering::Relaxed)).sum();
         Snapshot { bounds: self.bounds, buckets, sum: Duration::from_nanos(sum) }
     }
 }
@@ -132,7 +132,7 @@ impl Snapshot {
 }
 
 /// So many histograms as there are threads that count at the same time.
-fn cells() -> usize {
+fn threads() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from).min(THREADS))
 }

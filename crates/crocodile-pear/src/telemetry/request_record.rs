@@ -117,7 +117,7 @@ pub struct CallRecord {
     /// The address of the server, for operators; `None` if the upstream's cache gave the answer.
     pub server: Option<Arc<str>>,
     pub method: Method,
-    /// Path and query, as in [`Call`](crate::upstream::UpstreamCall).
+    /// Path and query, as in [`UpstreamCall`](crate::upstream::UpstreamCall).
     pub target: String,
     pub step: Arc<CallingStep>,
     /// 1 for the first attempt, more for retries and hedges.

@@ -103,7 +103,7 @@ impl Remote {
     /// Gets a JSON document.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`](super::ReadyUpstream::call), and `Oversized`.
+    /// The errors of [`ReadyUpstream::call`](super::ReadyUpstream::call), and `Oversized`.
     pub async fn get(&self) -> Result<(StatusCode, Bytes), Error> {
         self.call(UpstreamCall::get(self.target.clone())).await
     }
@@ -111,7 +111,7 @@ impl Remote {
     /// Posts a form, which is answered with JSON. `authorization` is sent as it is.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`](super::ReadyUpstream::call), and `Oversized`.
+    /// The errors of [`ReadyUpstream::call`](super::ReadyUpstream::call), and `Oversized`.
     pub async fn post(&self, form: String, authorization: Option<HeaderValue>) -> Result<(StatusCode, Bytes), Error> {
         let mut call = UpstreamCall::get(self.target.clone());
         call.method = Method::POST;
@@ -124,7 +124,7 @@ impl Remote {
     /// Posts bytes of this media type, with these header fields; only the status of the answer counts.
     ///
     /// # Errors
-    /// The errors of [`Upstream::call`](super::ReadyUpstream::call), and `Oversized`.
+    /// The errors of [`ReadyUpstream::call`](super::ReadyUpstream::call), and `Oversized`.
     pub async fn send(&self, media: &'static str, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, Error> {
         let mut call = UpstreamCall::get(self.target.clone());
         call.method = Method::POST;

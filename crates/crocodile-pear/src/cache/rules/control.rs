@@ -341,7 +341,7 @@ fn unquote(value: &str) -> String {
 
 /// Structured fields (RFC 9651), as far as `cdn-cache-control` goes: a dictionary of items.
 mod structured {
-    /// A value.
+    /// A bare item (RFC 9651, 3.3), or that there is a list.
     #[derive(Debug, PartialEq)]
     pub(super) enum BareItem {
         Integer(i64),

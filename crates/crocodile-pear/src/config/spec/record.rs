@@ -21,7 +21,7 @@ use crate::config::problem::{Problems, Span};
 /// scalar too; `parse` is a `fn(Located<String>, &mut Problems) -> Option<Self>`.
 ///
 /// ```
-/// use crocodile_pear::unstable::{config::problem::Problems, config::spec::{Decode, Expression, Located, Node, only}, spec};
+/// use crocodile_pear::unstable::{config::problem::Problems, config::spec::{Decode, ExpressionSpec, Located, Node, only}, spec};
 /// spec! {
 ///     /// Calls an upstream.
 ///     pub struct Call {
@@ -30,7 +30,7 @@ use crate::config::problem::{Problems, Span};
 ///         /// At most this many calls.
 ///         pub limit: u64 = 100,
 ///         /// One call for each of these.
-///         pub for_each: Option<Expression>,
+///         pub for_each: Option<ExpressionSpec>,
 ///         /// The name of the result.
 ///         #[name = "as"]
 ///         pub name: Option<String>,

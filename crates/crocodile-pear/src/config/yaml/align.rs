@@ -6,7 +6,7 @@ use crate::config::problem::Span;
 use crate::config::spec::TextRun;
 use saphyr_parser::ScalarStyle;
 
-/// A place in a file: characters before it, line from 1, column from 0.
+/// A position in a file: characters before it, line from 1, column from 0.
 pub type SourcePosition = (usize, usize, usize);
 
 /// The place of a scalar's content, behind the anchor and tag that begin at `at`.

@@ -25,7 +25,7 @@ pub struct Dtd {
     span: Option<(usize, usize)>,
 }
 
-/// An attribute of an element.
+/// The declaration of an attribute.
 #[derive(Debug)]
 pub struct AttributeDeclaration {
     pub name: String,

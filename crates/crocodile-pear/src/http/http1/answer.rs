@@ -30,7 +30,7 @@ pub struct AnswerHead {
     pub events: bool,
 }
 
-/// The part of the request that decides whether the answer has a body.
+/// The kind of a request's method. It decides whether the answer has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MethodKind {
     Head,

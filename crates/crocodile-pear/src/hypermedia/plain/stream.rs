@@ -303,7 +303,7 @@ impl DocumentRoot {
             Format::CollectionJson if of("items") => self.shape = ContainerShape::List,
             Format::CollectionJson if of("collection") => self.streamed = Some(String::new()),
             Format::Odata if of("value") || of("results") || self.first == b'[' && of("d") => {
-                self.shape = ContainerShape::List
+                self.shape = ContainerShape::List;
             }
             Format::JsonLd if self.path.len() == 1 => self.shape = ContainerShape::List,
             Format::Siren if of("entities") => self.shape = ContainerShape::Object,

@@ -84,7 +84,7 @@ impl TlsSpec {
     }
 }
 
-/// A part of the settings that cannot be used.
+/// The field of the settings that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsField {
     Ca,

@@ -283,7 +283,7 @@ impl Calling {
             Err(error) => return Some(Err(self.terms.name(error))),
         }
         let fetched = seated(collector.ask(value, names.clone()), coming).await;
-        self.asked.note_document(&mut names, &fetched);
+        self.answers_used.note_document(&mut names, &fetched);
         let picked = match fetched {
             Ok(document) => match self.on_status.rule(&document) {
                 ControlFlow::Break(ruled) => return Some(self.stand_for(ruled, names)),

@@ -112,7 +112,7 @@ impl Request {
             on_status,
             evaluates,
             notes_base: cx.ahead.follows,
-            asked: cx.found.asked.clone(),
+            answers_used: cx.found.answers_used.clone(),
             is_read,
             detach: self.detach.as_ref().map(Detach::new),
         })

@@ -51,7 +51,7 @@ impl FanOut {
         }
         let mut answer = Answer::of_value(jq::list(bodies));
         answer.names = names.clone();
-        self.calling.asked.note_list(&mut answer.names, facts);
+        self.calling.answers_used.note_list(&mut answer.names, facts);
         Ok(answer)
     }
 

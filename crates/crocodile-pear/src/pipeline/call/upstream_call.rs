@@ -69,7 +69,7 @@ pub(crate) struct Calling {
     /// Whether its answers carry their URL, for links in them.
     pub(super) notes_base: bool,
     /// Whether expressions use the status and the fields of its answers.
-    pub(crate) asked: AnswersUsed,
+    pub(crate) answers_used: AnswersUsed,
     /// Whether a step reads its answers.
     pub(super) is_read: bool,
     /// How it goes on without the client, if it does.
@@ -184,7 +184,7 @@ impl Calling {
             EndedCall::Over(outcome) => return outcome,
             EndedCall::Called(called, names) => (called, names),
         };
-        self.asked.note(&mut names, &called);
+        self.answers_used.note(&mut names, &called);
         let called = called.map(|answer| self.rewritten(answer, &scope));
         let answer = match self.on_status.is_empty() && self.terms.otherwise.is_none() {
             true => called,
@@ -275,7 +275,7 @@ impl Calling {
 
     /// The answer instead, if `when` is false.
     pub(crate) fn unmade(&self, mut names: Names) -> Answer {
-        self.asked.note_nothing(&mut names);
+        self.answers_used.note_nothing(&mut names);
         Answer { names, ..self.terms.unmade() }
     }
 

@@ -27,7 +27,7 @@ pub struct Gate(Arc<GateState>);
 struct GateState {
     /// The bytes of their bodies.
     held: AtomicU64,
-    line: Mutex<GateOrder>,
+    order: Mutex<GateOrder>,
 }
 
 #[derive(Default)]
@@ -43,17 +43,17 @@ struct GateOrder {
 impl Gate {
     /// An item behind those that have begun.
     pub fn pass<F: Future + Unpin>(&self, item: F) -> Gated<F> {
-        let mut line = self.0.line();
-        let number = line.next;
-        line.next += 1;
-        drop(line);
-        Gated { item, room: self.0.clone(), number, held: 0, waits: None }
+        let mut order = self.0.order();
+        let number = order.next;
+        order.next += 1;
+        drop(order);
+        Gated { item, state: self.0.clone(), number, held: 0, waits: None }
     }
 }
 
 impl GateState {
-    fn line(&self) -> MutexGuard<'_, GateOrder> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn order(&self) -> MutexGuard<'_, GateOrder> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_full(&self) -> bool {
@@ -71,30 +71,30 @@ impl GateState {
     }
 
     fn wake(&self) {
-        let waiting = std::mem::take(&mut self.line().waiting);
+        let waiting = std::mem::take(&mut self.order().waiting);
         waiting.into_iter().for_each(Waker::wake);
     }
 
     /// How many items before this one have not ended.
     fn rank(&self, number: u64) -> u64 {
-        let line = self.line();
-        let ended = line.ended.iter().filter(|Reverse(ended)| *ended < number).count();
-        number - line.oldest - ended as u64
+        let order = self.order();
+        let ended = order.ended.iter().filter(|Reverse(ended)| *ended < number).count();
+        number - order.oldest - ended as u64
     }
 
     fn end(&self, number: u64) {
-        let mut line = self.line();
-        if number != line.oldest {
-            line.ended.push(Reverse(number));
+        let mut order = self.order();
+        if number != order.oldest {
+            order.ended.push(Reverse(number));
             return;
         }
-        line.oldest += 1;
-        while line.ended.peek() == Some(&Reverse(line.oldest)) {
-            line.ended.pop();
-            line.oldest += 1;
+        order.oldest += 1;
+        while order.ended.peek() == Some(&Reverse(order.oldest)) {
+            order.ended.pop();
+            order.oldest += 1;
         }
-        let wakes = !line.waiting.is_empty();
-        drop(line);
+        let wakes = !order.waiting.is_empty();
+        drop(order);
         if wakes {
             self.wake();
         }
@@ -104,7 +104,7 @@ impl GateState {
 /// An item that waits where many bodies are held and it is not the oldest.
 pub struct Gated<F> {
     item: F,
-    room: Arc<GateState>,
+    state: Arc<GateState>,
     number: u64,
     /// The bytes of bodies that it has read.
     held: u64,
@@ -117,15 +117,15 @@ pub struct HeldBodies(Option<(Arc<GateState>, u64)>);
 
 impl Drop for HeldBodies {
     fn drop(&mut self) {
-        if let Some((room, bytes)) = self.0.take() {
-            room.give(bytes);
+        if let Some((state, bytes)) = self.0.take() {
+            state.give(bytes);
         }
     }
 }
 
 impl<F> Gated<F> {
     fn must_wait(&mut self, cx: &mut Context<'_>) -> bool {
-        let rank = self.room.rank(self.number);
+        let rank = self.state.rank(self.number);
         if rank == 0 {
             return false;
         }
@@ -134,9 +134,9 @@ impl<F> Gated<F> {
         if waits.as_mut().poll(cx).is_ready() {
             return false;
         }
-        self.room.line().waiting.push(cx.waker().clone());
+        self.state.order().waiting.push(cx.waker().clone());
         // There may be room again, or it may have become the oldest.
-        self.room.is_full() && self.room.rank(self.number) > 0
+        self.state.is_full() && self.state.rank(self.number) > 0
     }
 }
 
@@ -144,7 +144,7 @@ impl<F: Future + Unpin> Future for Gated<F> {
     type Output = (F::Output, HeldBodies);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.room.is_full() && self.must_wait(cx) {
+        if self.state.is_full() && self.must_wait(cx) {
             return Poll::Pending;
         }
         let before = body::read_whole();
@@ -152,11 +152,11 @@ impl<F: Future + Unpin> Future for Gated<F> {
         let read = body::read_whole().wrapping_sub(before);
         if read > 0 {
             self.held += read;
-            self.room.take(read);
+            self.state.take(read);
         }
         polled.map(|output| {
             let held = std::mem::take(&mut self.held);
-            (output, HeldBodies((held > 0).then(|| (self.room.clone(), held))))
+            (output, HeldBodies((held > 0).then(|| (self.state.clone(), held))))
         })
     }
 }
@@ -164,9 +164,9 @@ impl<F: Future + Unpin> Future for Gated<F> {
 impl<F> Drop for Gated<F> {
     fn drop(&mut self) {
         if self.held > 0 {
-            self.room.give(self.held);
+            self.state.give(self.held);
         }
-        self.room.end(self.number);
+        self.state.end(self.number);
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn ended(gate: &Gate) -> usize {
-        gate.0.line().ended.len()
+        gate.0.order().ended.len()
     }
 
     #[tokio::test(start_paused = true)]
@@ -233,7 +233,7 @@ mod tests {
         }
         assert_eq!(numbers, (0..100).collect::<Vec<_>>());
         assert_eq!(began.elapsed().as_secs(), 1);
-        assert!(gate.0.held.load(Ordering::Relaxed) == 0 && gate.0.line().ended.is_empty());
+        assert!(gate.0.held.load(Ordering::Relaxed) == 0 && gate.0.order().ended.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

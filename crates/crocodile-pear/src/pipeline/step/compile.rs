@@ -197,7 +197,7 @@ impl Compile<'_> {
         if !uses(answers::ANSWER) && !uses(answers::ANSWERS) {
             return Some(());
         }
-        self.found.asked.set();
+        self.found.answers_used.set();
         let mut sound = Some(());
         for (at, name) in answers::taken(&written.value) {
             self.found.taken.push(name.map(str::to_owned));

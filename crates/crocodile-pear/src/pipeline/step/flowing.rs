@@ -173,7 +173,7 @@ pub struct Findings {
     /// The named calls that expressions take out of `$answers`; `None` for one that may take any.
     pub taken: Vec<Option<String>>,
     /// Whether an expression asks what calls answered.
-    pub asked: AnswersUsed,
+    pub answers_used: AnswersUsed,
     /// The named results that only `$name` brings into the answer, each with its place.
     pub results: Vec<(String, Span)>,
     /// Whether the operator has removed the limit of a step.

@@ -66,7 +66,7 @@ impl Decode for OnStatus {
 }
 
 fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(StatusPattern, StatusForm)> {
-    let Some(which) = which(key.as_str()) else {
+    let Some(pattern) = pattern(key.as_str()) else {
         let remedy = "write a status from 200 to 599, or a class of them: `4xx`";
         return problems.error(key.span, format!("`{key}` is not the status of an answer"), remedy);
     };
@@ -75,10 +75,10 @@ fn rule(key: &Located<String>, node: &Node, problems: &mut Problems) -> Option<(
         Some("pass") => StatusForm::Pass,
         _ => StatusForm::Instead(Located::decode(node, problems)?),
     };
-    Some((which, written))
+    Some((pattern, written))
 }
 
-fn which(text: &str) -> Option<StatusPattern> {
+fn pattern(text: &str) -> Option<StatusPattern> {
     let class = text.strip_suffix("xx").or_else(|| text.strip_suffix("XX"));
     let digits = class.unwrap_or(text);
     let number: u16 = digits.parse().ok().filter(|_| text.len() == 3 && !digits.starts_with('+'))?;
@@ -101,16 +101,16 @@ enum StatusDecision {
 
 impl OnStatus {
     pub fn compile(self, cx: &mut Compile<'_>) -> Option<StatusRules> {
-        let ready = self.0.into_iter().map(|(which, written)| {
-            let verdict = match written {
+        let ready = self.0.into_iter().map(|(pattern, written)| {
+            let decision = match written {
                 StatusForm::Fail => StatusDecision::Fail,
                 StatusForm::Pass => StatusDecision::Pass,
                 StatusForm::Instead(value) => StatusDecision::Instead(Data::Json(cx.literal(Some(&value))??)),
             };
-            Some((which, verdict))
+            Some((pattern, decision))
         });
         let mut rules = ready.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>()?;
-        rules.sort_by_key(|(which, _)| matches!(which, StatusPattern::Class(_)));
+        rules.sort_by_key(|(pattern, _)| matches!(pattern, StatusPattern::Class(_)));
         Some(StatusRules(rules))
     }
 }
@@ -152,16 +152,16 @@ impl StatusRules {
     pub fn uses(&self, status: StatusCode) -> bool {
         match self.find(status) {
             None => status.is_success(),
-            Some(verdict) => matches!(verdict, StatusDecision::Pass),
+            Some(decision) => matches!(decision, StatusDecision::Pass),
         }
     }
 
     fn find(&self, status: StatusCode) -> Option<&StatusDecision> {
-        let fits = |which: &StatusPattern| match which {
+        let fits = |pattern: &StatusPattern| match pattern {
             StatusPattern::One(number) => status.as_u16() == *number,
             StatusPattern::Class(digit) => status.as_u16() / 100 == *digit,
         };
-        self.0.iter().find(|(which, _)| fits(which)).map(|(_, verdict)| verdict)
+        self.0.iter().find(|(pattern, _)| fits(pattern)).map(|(_, decision)| decision)
     }
 }
 
@@ -266,11 +266,11 @@ mod tests {
     #[test]
     fn a_rule_is_for_a_status_or_a_class() {
         assert_eq!(
-            (which("404"), which("4xx"), which("5XX")),
+            (pattern("404"), pattern("4xx"), pattern("5XX")),
             (Some(StatusPattern::One(404)), Some(StatusPattern::Class(4)), Some(StatusPattern::Class(5)))
         );
         for wrong in ["", "xx", "40x", "199", "600", "1xx", "6xx", "+xx", "default", "+40", "0404"] {
-            assert_eq!(which(wrong), None, "{wrong}");
+            assert_eq!(pattern(wrong), None, "{wrong}");
         }
     }
 }

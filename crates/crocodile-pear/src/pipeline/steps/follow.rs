@@ -278,7 +278,7 @@ impl Follow {
             named,
             one_document,
             first: cx.flow.first,
-            asked: cx.found.asked.clone(),
+            answers_used: cx.found.answers_used.clone(),
             noted: cx.calling("follow", hidden),
             order: cx.ahead.order,
             notes_base: cx.ahead.follows,

@@ -15,7 +15,7 @@ use crate::config::spec::{Located, Size, Texts, only};
 use crate::error::Error;
 use crate::format;
 use crate::format::charset::Recoder;
-use crate::hypermedia::plain::{Format, PlainRules as Rules, PlainStream, WriteProgress, document};
+use crate::hypermedia::plain::{Format, PlainRules, PlainStream, WriteProgress, document};
 use crate::json::Data;
 use crate::message::answer::Answer;
 use crate::message::body::{self, AnswerBody, PulledBody};

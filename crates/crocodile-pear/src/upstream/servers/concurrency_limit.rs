@@ -11,7 +11,7 @@ use crate::upstream::call::clock::Clock;
 /// The limit of an upstream's calls in flight, over all cores.
 pub(crate) struct InFlightLimit(pub(crate) Option<InFlightPlaces>);
 
-/// The places that there are.
+/// The places of calls in flight.
 pub(crate) struct InFlightPlaces {
     pub(crate) calls: Semaphore,
     /// The places for calls that trickle, as many again; they make room for calls that wait.

@@ -66,7 +66,7 @@ pub struct UpstreamSettings {
     pub breaker: Option<BreakerSpec>,
     /// Load balancing over several servers.
     pub balance: BalanceSpec,
-    /// Active health checks; they run while [`Upstream::watch`](crate::upstream::ReadyUpstream::watch) is polled.
+    /// Active health checks; they run while [`ReadyUpstream::watch`](crate::upstream::ReadyUpstream::watch) is polled.
     pub health: Option<HealthSpec>,
     /// The state that it takes over from the configuration before.
     pub carry: Carry,

@@ -72,7 +72,7 @@ pub(super) struct ReadyFollow {
     pub(super) one_document: bool,
     pub(super) first: bool,
     /// Whether anybody asks for the status and the fields of a page.
-    pub(super) asked: AnswersUsed,
+    pub(super) answers_used: AnswersUsed,
     /// For records.
     pub(super) noted: Arc<CallingStep>,
     /// How the pages of several answers follow each other.
@@ -1187,7 +1187,7 @@ impl Pages {
             Err(error) => Err(error),
         };
         let mut names = names;
-        self.ready.asked.note_document(&mut names, &fetched);
+        self.ready.answers_used.note_document(&mut names, &fetched);
         let document = match fetched {
             Ok(document) => match self.ready.rule(&document) {
                 ControlFlow::Break(ruled) => return ruled.map(Answer::of_value),

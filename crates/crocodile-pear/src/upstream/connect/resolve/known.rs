@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// A server of a service (RFC 2782).
+/// An SRV record: a server of a service (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SrvRecord {
     pub(crate) priority: u16,
