@@ -153,7 +153,12 @@ fn tell_upstreams(gateway: &Gateway, lately: &Figures) -> Value {
         .collect()
 }
 
-fn tell_upstream(name: &str, upstream: &Arc<ReadyUpstream>, seen: (&LatestFailures, &Figures), left: &mut usize) -> Value {
+fn tell_upstream(
+    name: &str,
+    upstream: &Arc<ReadyUpstream>,
+    seen: (&LatestFailures, &Figures),
+    left: &mut usize,
+) -> Value {
     let counters = upstream.counters();
     let (retries, withheld) = upstream.retries();
     let mut servers: Vec<ServerState> = upstream.servers().collect();

@@ -203,7 +203,12 @@ impl Limiter {
     }
 
     /// Lets a request pass and notes the state of its limits for the answer, or refuses it.
-    fn decide(&self, takings: Vec<Option<Taking>>, taken: &LimitResults, scope: &mut Scope) -> Option<Response<AnswerBody>> {
+    fn decide(
+        &self,
+        takings: Vec<Option<Taking>>,
+        taken: &LimitResults,
+        scope: &mut Scope,
+    ) -> Option<Response<AnswerBody>> {
         self.count(&takings, taken);
         let applied = || {
             let all = self.own.limits.iter().zip(&takings).zip(taken);

@@ -503,12 +503,15 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_that_panics_is_told_as_a_fault_and_leaves_the_place_free() {
         let (here, store) = (CacheOwner::Upstream("test".to_owned()), Arc::new(Store::new(1 << 20)));
-        let cache = Cache::new("test", &here, store, Rules { max_size: 1 << 20, ..Rules::default() });
+        let cache = Cache::new("test", &here, store, CacheRules { max_size: 1 << 20, ..CacheRules::default() });
         let (headers, key) = (HeaderMap::new(), Key::new("http://a/item", b""));
         let question = Question { method: &Method::GET, key, headers: &headers, audience: Audience::All };
         let (Reply::Fetch(errand), _) = cache.look(question) else { panic!("nothing is kept") };
         let failed = cache.fetch(errand, HeaderMap::new(), None, Box::new(Faulty)).await.err().expect("no answer");
-        assert_eq!((failed.kind(), failed.detail()), (Kind::Internal, "the fetch for the cache ended without an answer"));
+        assert_eq!(
+            (failed.kind(), failed.detail()),
+            (Kind::Internal, "the fetch for the cache ended without an answer")
+        );
         let numbers = Numbers::new();
         numbers.0.1.add_permits(1);
         assert_eq!(ask(cache, numbers).await, b"1");
