@@ -8,6 +8,7 @@
 mod memory;
 mod meter;
 mod pool;
+mod turn;
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
 pub use memory::taken;
-use meter::is_spent;
+use meter::Done;
 pub use meter::{
     Made, TURN_UNITS, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spend, spent, turn,
 };
@@ -160,6 +161,14 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Evaluates with this many units of work, and this many bytes of results.
+///
+/// # Errors
+/// The errors of the evaluation, and `Kind::Expression` if it exceeds either.
+pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    meter::evaluate(work, growth, job)
 }
 
 /// Does long work on this thread, as a helper thread would.

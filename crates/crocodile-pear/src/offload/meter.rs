@@ -5,25 +5,16 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::memory;
-use super::pool::Done;
 use crate::error::{Error, Kind};
-use crate::runtime;
 
 /// Units of work on a thread that serves others too: one millisecond of usual steps, five of the dearest.
 const CORE: u64 = 25_000;
-
-/// Units of one turn of a core: four milliseconds of usual steps. Then others have their turn, and the sockets.
-pub const TURN_UNITS: u64 = 100_000;
-
-/// The most turns that work waits for.
-const TURNS: usize = 16;
 
 /// Bytes that it may make until then.
 const TRIAL_BYTES: u64 = 1 << 20;
@@ -73,11 +64,6 @@ struct Meter {
     /// The rest of a trial: units, and bytes that readers make.
     trial: Cell<u64>,
     held: Cell<u64>,
-    /// All units that were spent on this thread, except as a helper; those of them when its turn began; and whether the turn has ended,
-    /// so that the next one begins when the runtime has looked at its sockets.
-    spent: Cell<u64>,
-    turn_began: Cell<u64>,
-    turn_ended: Cell<bool>,
     /// Bytes that are reserved, and those of them that are not used.
     reserved: Cell<u64>,
     spare: Cell<u64>,
@@ -98,9 +84,6 @@ thread_local! {
             growth: Cell::new(0),
             trial: Cell::new(0),
             held: Cell::new(0),
-            spent: Cell::new(0),
-            turn_began: Cell::new(0),
-            turn_ended: Cell::new(false),
             reserved: Cell::new(0),
             spare: Cell::new(0),
             since: Cell::new(None),
@@ -109,6 +92,19 @@ thread_local! {
             kept: RefCell::new(Vec::new()),
         }
     };
+}
+
+/// The function that learns what evaluations have spent.
+static OBSERVER: OnceLock<fn(u64)> = OnceLock::new();
+
+/// The outcome of work that was begun.
+pub enum Done {
+    /// The work has ended.
+    Ended,
+    /// Others held the memory that it needed: this many bytes so far.
+    Starved(u64),
+    /// The work needs more memory than all work may have.
+    Oversized,
 }
 
 /// Why an evaluation ends early, which fails.
@@ -172,7 +168,7 @@ pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T)
 ///
 /// # Errors
 /// The errors of the evaluation, and `Kind::Expression` if it exceeds either.
-pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub fn evaluate<T, E: From<Error>>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     METER.with(|meter| {
         let (work, growth, slice) = match meter.place.get() {
             WorkPlace::Core => (work.min(CORE), growth, work.min(CORE)),
@@ -189,16 +185,28 @@ pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error
         let used = work - left;
         meter.trial.set(meter.trial.get().saturating_sub(used));
         if meter.place.get() != WorkPlace::Helper {
-            meter.spend(used);
+            tell(used);
         }
         done.unwrap_or_else(|payload| {
             if payload.is::<Stopped>() {
                 resume_unwind(payload);
             }
             let reason = payload.downcast_ref::<Exhausted>().map_or("the expression broke its engine", |it| it.0);
-            Err(Error::new(Kind::Expression, reason))
+            Err(Error::new(Kind::Expression, reason).into())
         })
     })
+}
+
+/// Sets the function that learns how many units an evaluation has spent, on the thread where it ends, unless that is a helper thread. The
+/// first function that is set stays.
+pub fn observe(observer: fn(u64)) {
+    let _ = OBSERVER.set(observer);
+}
+
+fn tell(units: u64) {
+    if let Some(observer) = OBSERVER.get() {
+        observer(units);
+    }
 }
 
 /// Takes units of work.
@@ -213,53 +221,6 @@ pub fn charge(units: usize) {
 /// Units that are left.
 pub fn left() -> u64 {
     METER.with(|meter| meter.slice.get() + meter.work.get())
-}
-
-/// Units that were spent on this thread, which serves others too.
-pub fn spent() -> u64 {
-    METER.with(|meter| meter.spent.get())
-}
-
-/// Counts units of work that no expression does.
-pub fn spend(units: u64) {
-    METER.with(|meter| meter.spend(units));
-}
-
-/// Whether this thread should do no more before it has looked at its sockets: a turn has ended, and as much again was done since.
-pub fn is_spent() -> bool {
-    METER.with(|meter| {
-        let spent = meter.turn_ended.get() && meter.units_of_turn() >= TURN_UNITS;
-        if spent {
-            // Once more: the runtime that was told before may not run any longer.
-            tell_of_next_turn();
-        }
-        spent
-    })
-}
-
-/// Waits for a turn that has not ended, but not for long: those before it may have much to do.
-pub async fn turn() {
-    for _ in 0..TURNS {
-        if !METER.with(|meter| meter.turn_ended.get()) {
-            return;
-        }
-        // Tells the runtime again where another one was told.
-        is_spent();
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Begins the next turn when the runtime has looked at its sockets.
-fn tell_of_next_turn() {
-    struct NextTurn;
-
-    impl Wake for NextTurn {
-        fn wake(self: Arc<Self>) {
-            METER.with(Meter::begin_turn);
-        }
-    }
-
-    runtime::wake_after_sockets(&Waker::from(Arc::new(NextTurn)));
 }
 
 /// Takes bytes that an evaluation makes.
@@ -333,29 +294,6 @@ fn turn_after(waited: Duration) -> Duration {
 }
 
 impl Meter {
-    fn spend(&self, units: u64) {
-        self.spent.set(self.spent.get().wrapping_add(units));
-        if self.units_of_turn() >= TURN_UNITS && !self.turn_ended.get() {
-            self.end_turn();
-        }
-    }
-
-    fn units_of_turn(&self) -> u64 {
-        self.spent.get().wrapping_sub(self.turn_began.get())
-    }
-
-    #[cold]
-    fn end_turn(&self) {
-        self.turn_began.set(self.spent.get());
-        self.turn_ended.set(true);
-        tell_of_next_turn();
-    }
-
-    fn begin_turn(&self) {
-        self.turn_began.set(self.spent.get());
-        self.turn_ended.set(false);
-    }
-
     #[cold]
     fn refill(&self, units: u64) {
         let due = units - self.slice.get();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::task::Id;
 
 use super::memory;
+use super::meter::Done;
 use crate::error::{Error, Kind};
 use crate::telemetry::histogram::{self, Histogram, Snapshot};
 
@@ -47,16 +48,6 @@ impl Default for OffloadSettings {
 pub fn configure(settings: OffloadSettings) {
     memory::set_capacity(settings.memory);
     lock().settings = settings;
-}
-
-/// The outcome of work that was begun.
-pub enum Done {
-    /// The work has ended.
-    Ended,
-    /// Others held the memory that it needed: this many bytes so far.
-    Starved(u64),
-    /// The work needs more memory than all work may have.
-    Oversized,
 }
 
 /// The order for a task.
