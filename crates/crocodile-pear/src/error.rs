@@ -82,6 +82,9 @@ impl fmt::Display for CallId {
     }
 }
 
+/// The detail of every panic.
+const PANICKED: &str = "a step of the program panicked";
+
 /// Any error of a program.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -349,7 +352,7 @@ impl Error {
         let text =
             payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let text = text.unwrap_or("it gave no reason").to_owned();
-        Error::new(Kind::Panic, "a step of the program panicked").with_source(text.into())
+        Error::new(Kind::Panic, PANICKED).with_source(text.into())
     }
 
     /// Adds the cause.
@@ -624,6 +627,25 @@ impl StdError for Error {
 impl From<BoxError> for Error {
     fn from(error: BoxError) -> Self {
         Error::of_program(error)
+    }
+}
+
+impl From<crocodile_pear_jq::Error> for Error {
+    fn from(error: crocodile_pear_jq::Error) -> Self {
+        use crocodile_pear_jq::Kind as Given;
+        let (kind, detail, source) = error.into_parts();
+        let kind = match kind {
+            Given::Malformed => Kind::Malformed,
+            Given::Oversized => Kind::Oversized,
+            Given::Expression => Kind::Expression,
+            Given::Rejected(status) => Kind::Rejected(status),
+            Given::Closure => return Error::of_program(source.unwrap_or_else(|| detail.into())),
+            Given::Panic => {
+                let error = Error::new(Kind::Panic, PANICKED);
+                return error.with_source(source.unwrap_or_else(|| detail.into()));
+            }
+        };
+        Error::new(kind, detail)
     }
 }
 

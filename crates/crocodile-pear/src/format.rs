@@ -285,13 +285,13 @@ fn read(answer: Answer, bound: usize) -> Work<Data> {
 /// # Errors
 /// `Malformed` for bytes that are not JSON.
 pub async fn check(bytes: Bytes) -> Result<Raw, Error> {
-    offload::run(Declared::Json.weight(&bytes), move || Raw::check(&bytes)).await
+    offload::run(Declared::Json.weight(&bytes), move || Ok(Raw::check(&bytes)?)).await
 }
 
 fn parse(declared: Declared, headers: &AnswerFields, lists: &Lists, bytes: Bytes) -> Result<Data, Error> {
     match declared {
         Declared::Json | Declared::Nothing | Declared::Other if bytes.is_empty() => Ok(value::null().into()),
-        Declared::Json => Raw::check(&charset::recode(headers, bytes)?).map(Data::Json),
+        Declared::Json => Ok(Raw::check(&charset::recode(headers, bytes)?)?.into()),
         Declared::Nothing => match Raw::check(&json::unmarked(bytes.clone())) {
             Ok(raw) => Ok(raw.into()),
             Err(_) => charset::any(headers, &bytes).map(|text| value::string(&text).into()),
@@ -313,7 +313,7 @@ fn structured(declared: Declared, headers: &AnswerFields, lists: &Lists, bytes: 
         Declared::Csv => csv::read(&charset::text(headers, &bytes)?, lists.delimiter()),
         Declared::Yaml => yaml::read(&charset::text(headers, &bytes)?),
         Declared::Calendar => icalendar::read(&charset::text(headers, &icalendar::unfold(&bytes))?),
-        Declared::Json | Declared::Form | Declared::Other | Declared::Nothing => Raw::check(&bytes),
+        Declared::Json | Declared::Form | Declared::Other | Declared::Nothing => Ok(Raw::check(&bytes)?),
     }
 }
 
@@ -349,7 +349,7 @@ pub type Splicing<'a> = Either<Ready<Result<(), Error>>, BoxFuture<'a, Result<()
 /// Appends a small body in memory at once.
 fn append_now(answer: &Answer, bound: usize, lines: LineBreaks, out: &mut Vec<u8>) -> Option<Result<(), Error>> {
     match &answer.body {
-        AnswerBody::Value(value) => Some(json::write(value, out)),
+        AnswerBody::Value(value) => Some(json::write(value, out).map_err(Error::from)),
         AnswerBody::Json(raw) if lines == LineBreaks::Kept || raw.bytes().len() / 8 <= offload::SMALL => {
             lines.append(raw.bytes(), out);
             Some(Ok(()))

@@ -203,10 +203,6 @@ mod error;
 mod format;
 mod http;
 mod hypermedia;
-#[cfg(feature = "jq")]
-mod jq;
-#[cfg(not(feature = "jq"))]
-#[path = "jq/absent.rs"]
 mod jq;
 mod json;
 mod message;

@@ -5,8 +5,6 @@
 //! thread and starts again there: it must give the same result each time. The helper threads, their queue and their
 //! memory are bounded.
 
-mod memory;
-mod meter;
 mod pool;
 mod turn;
 
@@ -15,20 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+pub use crocodile_pear_jq::meter::memory::taken;
+use crocodile_pear_jq::meter::{self, Done};
+pub use crocodile_pear_jq::meter::{Made, SMALL, charge, exhaust, find, grow, hold, is_lent, keep, left};
 use futures_util::future::{BoxFuture, Either};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
-pub use memory::taken;
-use meter::Done;
-pub use meter::{
-    Made, TURN_UNITS, charge, evaluate, exhaust, find, grow, hold, is_lent, keep, left, spend, spent, turn,
-};
-use pool::{Done, Task, TaskOrder};
+use pool::{TaskOrder, Task};
 pub use pool::{OffloadSettings, configure, waiting, waits};
-
-/// The most bytes that are read on the core that asks for them: half a millisecond of JSON, one or two of XML.
-pub const SMALL: usize = 64 << 10;
+use turn::is_spent;
+pub use turn::{TURN_UNITS, spend, spent, turn};
 
 /// Work on this many bytes is long: one helper thread is kept free of it.
 const LARGE: usize = 1 << 20;

@@ -16,14 +16,14 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 pub mod backoff;
-pub mod calendar;
 pub mod deadline_timer;
 pub mod descriptors;
 pub mod detached;
-pub mod hex;
 pub mod random;
 pub mod socket;
 pub mod thread_id;
+
+pub use crocodile_pear_jq::{calendar, hex};
 
 /// Wakes a task when the runtime has looked at its sockets; a plain wake would come before that. Outside of a runtime it wakes at once.
 pub fn wake_after_sockets(waker: &Waker) {

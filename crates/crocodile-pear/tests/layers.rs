@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The floors of the library, the lowest first: its folders, and the order within where there is one.
+/// The floors of the crate of jq, the lowest first.
+const JQ: &[&str] = &["error", "calendar", "hex", "meter", "json", "jq"];
+
+/// The floors of the library likewise: its folders, and the order within where there is one.
 const LIBRARY: &[&str] = &[
     "error",
     "config::problem",
@@ -63,6 +66,11 @@ const MACROS: [&str; 4] = ["choice", "spec", "unstable_choice", "unstable_spec"]
 const PROGRAMS: [&str; 4] = ["client::items", "client::pipeline", "client::shape", "client::steps"];
 
 #[test]
+fn the_crate_of_jq_knows_only_what_stands_before() {
+    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq"), JQ);
+}
+
+#[test]
 fn the_library_knows_only_what_stands_before() {
     check(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), LIBRARY);
 }
@@ -70,6 +78,11 @@ fn the_library_knows_only_what_stands_before() {
 #[test]
 fn the_gateway_knows_only_what_stands_before() {
     check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway"), GATEWAY);
+}
+
+#[test]
+fn no_files_of_the_crate_of_jq_know_each_other_in_a_ring() {
+    check_rings("../crocodile-pear-jq/src");
 }
 
 #[test]
@@ -90,23 +103,26 @@ fn no_files_of_the_benchmarks_know_each_other_in_a_ring() {
 /// The engine may be replaced, and every limit that it lacks stands in one place.
 #[test]
 fn only_the_expressions_name_their_engine() {
-    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
-    let named = files(&source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
-    let outside: Vec<String> = named
-        .map(|file| module(&source, &file))
-        .filter(|name| !name.starts_with("jq") && name != "json::value")
-        .collect();
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("..");
+    let [own, library, gateway] = ["-jq", "", "-gateway"].map(|name| crates.join(format!("crocodile-pear{name}/src")));
+    let named = |source: &Path| {
+        let named = files(source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
+        named.map(|file| module(source, &file)).collect::<Vec<_>>()
+    };
+    let outside = named(&own).into_iter().filter(|name| !name.starts_with("jq::") && name != "json::value");
+    let outside: Vec<String> = outside.chain(named(&library)).chain(named(&gateway)).collect();
     assert_eq!(outside, Vec::<String>::new());
 }
 
-/// Bytes and values stand below expressions, formats and what moves, and these three do not need each other.
+/// The crate of jq is of use without the gateway and without a runtime.
 #[test]
-fn expressions_know_of_the_library_only_errors_values_dates_and_long_work() {
-    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
-    let own = files(&source).into_iter().filter(|file| module(&source, file).starts_with("jq"));
-    let known: BTreeSet<String> = own.flat_map(|file| lines(&file)).flat_map(|line| named(&line)).collect();
-    let roots: BTreeSet<&str> = known.iter().filter_map(|path| path.split("::").next()).collect();
-    assert_eq!(roots, BTreeSet::from(["error", "jq", "json", "offload", "runtime"]));
+fn expressions_need_neither_the_library_nor_a_runtime() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq");
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let needed = manifest.split_once("[dependencies]").unwrap().1;
+    for other in ["crocodile-pear", "tokio", "futures"] {
+        assert!(!needed.contains(other), "it needs {other}");
+    }
 }
 
 /// A step tells about itself, so that a new one needs no line elsewhere. The methods of programs have the words of the

@@ -39,10 +39,11 @@ const DECISIONS: [&str; 7] = ["anew", "call", "carried", "elsewhere", "lasting",
 fn all_state_has_a_decision_about_reloads() {
     let list = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reload/state.txt")).unwrap();
     let decided = decisions(&list);
-    let found: BTreeMap<String, bool> = [("library", "../crocodile-pear/src"), ("gateway", "src")]
-        .into_iter()
-        .flat_map(|(name, folder)| state(name, folder))
-        .collect();
+    let found: BTreeMap<String, bool> =
+        [("jq", "../crocodile-pear-jq/src"), ("library", "../crocodile-pear/src"), ("gateway", "src")]
+            .into_iter()
+            .flat_map(|(name, folder)| state(name, folder))
+            .collect();
     assert!(found.len() > 200, "the state is not found: {found:?}");
     let mut wrong = Vec::new();
     for (name, fixed) in &found {

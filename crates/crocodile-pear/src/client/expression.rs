@@ -157,7 +157,7 @@ where
     Out: Serialize,
 {
     fn into_expression(self) -> Expression {
-        of(Closure::new(move |item| Ok(vec![write(&self(read(item)?))?])).taking_names())
+        of(Closure::new(move |item| write(&self(read(item)?)).map(|output| vec![output])).taking_names())
     }
 }
 

@@ -52,7 +52,7 @@ pub fn item<T: DeserializeOwned>(answer: Answer) -> Result<T, Error> {
 fn bytes(data: Data) -> Result<Bytes, Error> {
     match data {
         Data::Json(raw) => Ok(raw.bytes().clone()),
-        Data::Value(value) => json::to_bytes(&value),
+        Data::Value(value) => Ok(json::to_bytes(&value)?),
     }
 }
 

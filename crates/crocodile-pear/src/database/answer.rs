@@ -69,7 +69,7 @@ pub(super) fn missing() -> Error {
 /// JSON as an answer; if it may nest deeply, it is checked.
 pub(super) fn json(bytes: Bytes, deep: bool) -> Result<Answer, StatementFailure> {
     let raw = match deep {
-        true => Raw::check(&bytes).map_err(StatementFailure::answered)?,
+        true => Raw::check(&bytes).map_err(|error| StatementFailure::answered(error.into()))?,
         false => Raw::sound(bytes, ROW_DEPTH),
     };
     Ok(Answer::of_value(raw))

@@ -67,7 +67,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
     };
     let mut out = Vec::with_capacity(text.len() * 2);
     all.write(1, &mut out);
-    Raw::check(&out.into())
+    Ok(Raw::check(&out.into())?)
 }
 
 fn refuse(reason: &str, line: usize) -> Error {

@@ -68,7 +68,7 @@ impl ItemReader {
 
     fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            ItemReader::Json(items) | ItemReader::Sequence(_, items) => items.next(),
+            ItemReader::Json(items) | ItemReader::Sequence(_, items) => Ok(items.next()?),
             ItemReader::Events(events) => events.next(),
             ItemReader::Rows(rows) => rows.next(),
         }
@@ -76,7 +76,7 @@ impl ItemReader {
 
     fn finish(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
-            ItemReader::Json(items) | ItemReader::Sequence(_, items) => items.finish(),
+            ItemReader::Json(items) | ItemReader::Sequence(_, items) => Ok(items.finish()?),
             ItemReader::Events(_) => Ok(None),
             ItemReader::Rows(rows) => rows.finish(),
         }

@@ -20,7 +20,7 @@ pub fn read(bytes: &[u8]) -> Result<Raw, Error> {
     }
     out.extend_from_slice(if out.is_empty() { b"[]" } else { b"]" });
     // The list adds a level, which may be one too many.
-    Raw::check(&out.into())
+    Ok(Raw::check(&out.into())?)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
         out.pop();
     }
     out.push(b']');
-    Raw::check(&out.into())
+    Ok(Raw::check(&out.into())?)
 }
 
 /// Reads events that arrive in pieces. It buffers one event, of at most `bound` bytes.

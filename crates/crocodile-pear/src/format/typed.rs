@@ -29,7 +29,7 @@ pub fn write(value: &Value, content_type: Option<&[u8]>) -> Result<TypedBody, Er
     let declared = by_type(content_type);
     let plain = |bytes| TypedBody { bytes, content_type: None };
     if content_type.is_none() || declared == Declared::Json {
-        return json::to_bytes(value).map(plain);
+        return Ok(plain(json::to_bytes(value)?));
     }
     let media = content_type.unwrap_or_default();
     match shape(value) {
@@ -60,7 +60,7 @@ pub fn text(value: &Value) -> Result<Bytes, Error> {
             let detail = format!("with its content type the body is a text, not {}", value::kind(value));
             Err(Error::new(Kind::Expression, detail))
         }
-        _ => json::to_bytes(value),
+        _ => Ok(json::to_bytes(value)?),
     }
 }
 

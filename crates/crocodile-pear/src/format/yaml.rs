@@ -47,7 +47,7 @@ pub fn read(text: &str) -> Result<Raw, Error> {
         }
     }
     // A list of documents adds a level, which may be one too many.
-    Raw::check(&out.into())
+    Ok(Raw::check(&out.into())?)
 }
 
 fn refuse(reason: &str, line: usize) -> Error {

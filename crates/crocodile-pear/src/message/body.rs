@@ -75,7 +75,7 @@ impl AnswerBody {
         match self {
             AnswerBody::Bytes(bytes) if bytes.len() > bound => Err(oversized(bound)),
             AnswerBody::Bytes(bytes) => Ok(bytes),
-            AnswerBody::Value(value) => json::to_bytes(&value),
+            AnswerBody::Value(value) => Ok(json::to_bytes(&value)?),
             AnswerBody::Json(raw) => bounded(raw.bytes().clone(), bound),
             AnswerBody::Tunnel(_) => Err(Error::new(Kind::Unusable, "the upstream switched protocols")),
             AnswerBody::Pulled(body) => collect(body, bound).await,

@@ -7,10 +7,9 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crocodile_pear_jq::meter::{Done, memory};
 use tokio::task::Id;
 
-use super::memory;
-use super::meter::Done;
 use crate::error::{Error, Kind};
 use crate::telemetry::histogram::{self, Histogram, Snapshot};
 

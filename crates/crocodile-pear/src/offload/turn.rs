@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use super::meter;
+use crocodile_pear_jq::meter;
+
 use crate::runtime;
 
 /// Units of one turn of a core: four milliseconds of usual steps. Then others have their turn, and the sockets.

@@ -63,6 +63,6 @@ impl Adapting {
 fn run(filter: &Filter, item: Value, scope: &Scope) -> Result<Value, Error> {
     let body = item.clone();
     let mut variable = |name: &str| if name == "body" { body.clone() } else { scope.variable(name, &None) };
-    let value = filter.run_one(item, &mut variable).map_err(|error| Blame::Client.lay(error))?;
+    let value = filter.run_one(item, &mut variable).map_err(|error| Blame::Client.lay(error.into()))?;
     value.ok_or_else(|| Error::new(Kind::BadRequest, "the request has nothing that the newer version can be asked for"))
 }

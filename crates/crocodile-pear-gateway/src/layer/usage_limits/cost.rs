@@ -41,7 +41,7 @@ impl Cost {
             Cost::After(..) => 0,
             Cost::Before(filter, failures) => {
                 let cost = filter.run_one(jq::null(), &mut |name| scope.variable(name, &None));
-                units(cost, failures).unwrap_or(1)
+                units(cost.map_err(Into::into), failures).unwrap_or(1)
             }
         }
     }
@@ -53,7 +53,7 @@ impl Cost {
             STATUS => Value::from(usize::from(status.as_u16())),
             name => scope.variable(name, &None),
         };
-        units(filter.run_one(item, variable), failures)
+        units(filter.run_one(item, variable).map_err(Into::into), failures)
     }
 }
 

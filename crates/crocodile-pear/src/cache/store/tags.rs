@@ -42,7 +42,7 @@ pub async fn evaluate(
             format::data(format::plain(answer).ok()?, MOST_BODY).await.ok()?
         }
     };
-    let find = move || filter.run(item.clone().into_value(), &mut |name| known(name));
+    let find = move || Ok(filter.run(item.clone().into_value(), &mut |name| known(name))?);
     let values =
         offload::run(body.length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0), find).await.ok()?;
     let tags = values.iter().filter_map(jq::as_str).filter(|tag| !tag.is_empty());

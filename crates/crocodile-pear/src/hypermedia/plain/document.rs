@@ -33,6 +33,6 @@ pub fn document(plain: &PlainRules, document: &Raw) -> Result<Raw, Error> {
         Format::Hal | Format::Siren | Format::CollectionJson if plain.links.is_none() => {
             Ok(Raw::sound(made, document.depth()))
         }
-        _ => Raw::check(&made),
+        _ => Ok(Raw::check(&made)?),
     }
 }

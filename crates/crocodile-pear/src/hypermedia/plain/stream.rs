@@ -484,7 +484,7 @@ impl DocumentRoot {
             })?;
         }
         text.push(b'}');
-        Raw::check(&text.into())
+        Ok(Raw::check(&text.into())?)
     }
 }
 

@@ -175,5 +175,5 @@ fn embed(name: &str, item: Data, found: Data) -> Result<Data, Error> {
     };
     let mut fields = fields.clone();
     fields.insert(jq::string(name), found.into_value());
-    Data::made(value::fields_of(fields))
+    Ok(Data::made(value::fields_of(fields))?)
 }

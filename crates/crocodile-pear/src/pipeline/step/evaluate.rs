@@ -10,7 +10,7 @@ use crate::request::context::{Scope, VARIABLES};
 /// # Errors
 /// The error of the expression; `BadRequest` if only the client's request can be the cause.
 pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Value>, Error> {
-    filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error))
+    filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error.into()))
 }
 
 /// The same on data that need not be parsed.
@@ -18,7 +18,7 @@ pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blam
 /// # Errors
 /// The errors of [`evaluate`].
 pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Data>, Error> {
-    filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error))
+    filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error.into()))
 }
 
 /// About how many bytes an expression reads: of the item, and of the documents that its variables are.

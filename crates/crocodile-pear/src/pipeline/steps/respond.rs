@@ -415,7 +415,7 @@ fn body(mut outputs: Vec<Data>) -> Result<AnswerBody, Error> {
 /// A value in the format of its content type.
 async fn typed(body: AnswerBody, headers: &HeaderMap) -> Result<AnswerBody, Error> {
     match body {
-        AnswerBody::Value(value) if format::is_json_type(headers) => json::to_bytes(&value).map(AnswerBody::Bytes),
+        AnswerBody::Value(value) if format::is_json_type(headers) => Ok(AnswerBody::Bytes(json::to_bytes(&value)?)),
         AnswerBody::Value(value) => format::typed::text(&value).map(AnswerBody::Bytes),
         AnswerBody::Json(raw) if format::is_json_type(headers) => Ok(AnswerBody::Bytes(raw.bytes().clone())),
         AnswerBody::Json(raw) => {

@@ -55,7 +55,7 @@ impl Form {
     /// The errors of the writers of the formats.
     pub fn write(self, data: Data, rows: &csv::CsvRules, out: &mut Vec<u8>) -> Result<(), Error> {
         let value = match (self, data) {
-            (Form::Json, data) => return data.write(out),
+            (Form::Json, data) => return Ok(data.write(out)?),
             (_, data) => data.into_value(),
         };
         match self {

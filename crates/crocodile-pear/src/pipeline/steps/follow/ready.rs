@@ -1007,7 +1007,7 @@ pub(super) fn join(item: Data, name: &str, found: Data) -> Result<Data, Error> {
     }
     let mut fields = fields.clone();
     fields.insert(jq::string(name), found);
-    Data::made(value::fields_of(fields))
+    Ok(Data::made(value::fields_of(fields))?)
 }
 
 pub(super) fn finish(answer: Answer, made: Result<Data, Error>) -> Outcome {

@@ -7,6 +7,7 @@ pub struct Fault {
     pub offset: usize,
     /// Length in bytes of the faulty part.
     pub length: usize,
+    /// What is wrong.
     pub message: String,
     /// The text to write instead.
     pub remedy: String,

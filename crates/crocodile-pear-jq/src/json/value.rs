@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-#[cfg(feature = "jq")]
+#[cfg(feature = "expressions")]
 use jaq_json::{Map, Num, Val};
 
-#[cfg(not(feature = "jq"))]
+#[cfg(not(feature = "expressions"))]
 mod plain;
-#[cfg(not(feature = "jq"))]
+#[cfg(not(feature = "expressions"))]
 use plain::{Map, Num, Val};
 
 /// A JSON value that keeps its number literals. Cheap to clone: lists, objects and text are shared.
@@ -19,6 +19,7 @@ pub type Fields = Map;
 
 /// A value as a writer sees it.
 pub enum Shape<'a> {
+    /// The value `null`.
     Null,
     /// A boolean.
     Bool(bool),
@@ -32,10 +33,13 @@ pub enum Shape<'a> {
     Text(&'a [u8]),
     /// Bytes that are not text.
     Bytes(&'a [u8]),
+    /// A list.
     List(&'a [Value]),
+    /// An object.
     Object(&'a Fields),
 }
 
+/// The value `null`.
 pub const fn null() -> Value {
     Val::Null
 }
@@ -55,6 +59,7 @@ pub fn bytes(bytes: Bytes) -> Value {
     Val::byte_str(bytes)
 }
 
+/// A list of these values.
 pub fn list(items: Vec<Value>) -> Value {
     Val::Arr(Arc::new(items))
 }
@@ -92,6 +97,7 @@ pub fn as_list(value: &Value) -> Option<&[Value]> {
     }
 }
 
+/// The fields of an object.
 pub fn as_object(value: &Value) -> Option<&Fields> {
     match value {
         Val::Obj(fields) => Some(fields),
@@ -119,7 +125,7 @@ pub fn shape(value: &Value) -> Shape<'_> {
         Val::Num(Num::Int(number)) => Shape::Integer(*number),
         Val::Num(Num::Float(number)) => Shape::Float(*number),
         Val::Num(Num::Dec(literal)) => Shape::Literal(literal.as_str().into()),
-        #[cfg(feature = "jq")]
+        #[cfg(feature = "expressions")]
         Val::Num(Num::BigInt(number)) => Shape::Literal(number.to_string().into()),
         Val::TStr(text) => Shape::Text(text),
         Val::BStr(bytes) => Shape::Bytes(bytes),

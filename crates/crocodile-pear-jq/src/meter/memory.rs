@@ -3,19 +3,22 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes for all long work at once, unless configured.
-pub(super) const MEMORY: u64 = 512 << 20;
+pub const MEMORY: u64 = 512 << 20;
 
 static CAPACITY: AtomicU64 = AtomicU64::new(MEMORY);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
+/// Sets how many bytes there are.
 pub fn set_capacity(bytes: u64) {
     CAPACITY.store(bytes, Ordering::Relaxed);
 }
 
+/// The bytes that there are.
 pub fn capacity() -> u64 {
     CAPACITY.load(Ordering::Relaxed)
 }
 
+/// The bytes that are taken.
 pub fn taken() -> u64 {
     TAKEN.load(Ordering::Relaxed)
 }

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use super::{Checker, Raw, check, compact, read, trim, write};
 use bytes::Bytes;
-use crocodile_pear::unstable::json::{Checker, Raw, check, compact, read, trim, write};
 
 fn vectors(prefix: &str) -> Vec<(String, Bytes)> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("tests/vectors/json");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/json");
     let entries = fs::read_dir(folder).expect("the vectors are there").map(|entry| entry.expect("readable").path());
     let named = entries.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path)));
     let chosen = named.filter(|(name, _)| name.starts_with(prefix));

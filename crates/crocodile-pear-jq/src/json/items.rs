@@ -13,7 +13,7 @@ use super::read::read;
 use super::scan;
 use super::text::{DEPTH, is_space, trim, unmarked};
 use super::value;
-#[cfg(not(feature = "jq"))]
+#[cfg(not(feature = "expressions"))]
 use super::value::{Shape, Value};
 use super::walk;
 use crate::error::{Error, Kind};
@@ -66,7 +66,7 @@ impl Path {
     ///
     /// # Errors
     /// `Expression` for a key of what is no object, and for the items of what is no list.
-    #[cfg(not(feature = "jq"))]
+    #[cfg(not(feature = "expressions"))]
     pub fn items_of(&self, value: &Value) -> Result<Vec<Value>, Error> {
         let wrong = |detail: String| Err(Error::new(Kind::Expression, detail));
         let mut value = value.clone();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::Error;
+use crate::error::{BoxError, Error};
 use crate::json::{self, Data, Raw};
 
 /// Takes the JSON of an item; returns the JSON of each output, or the reason why there is none.
-type Run = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync;
+type Run = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, BoxError> + Send + Sync;
 
 /// A closure, shared by everything that runs it.
 #[derive(Clone)]
@@ -28,8 +28,8 @@ impl fmt::Debug for Closure {
 
 impl Closure {
     /// A closure over the JSON of an item.
-    pub fn new(run: impl Fn(&[u8]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync + 'static) -> Self {
-        Closure { run: Arc::new(run), takes_names: false }
+    pub fn new<E: Into<BoxError>>(run: impl Fn(&[u8]) -> Result<Vec<Vec<u8>>, E> + Send + Sync + 'static) -> Self {
+        Closure { run: Arc::new(move |item| run(item).map_err(Into::into)), takes_names: false }
     }
 
     /// The same closure, with one object of the named results as its input, if there are any.
@@ -52,7 +52,7 @@ impl Closure {
         let input = if names.is_empty() { written(&item)? } else { object(names, lookup)? };
         // A panic is the failure of this item, on whatever thread it is.
         let outputs = panic::catch_unwind(AssertUnwindSafe(|| (self.run)(&input)));
-        let outputs = outputs.map_err(|payload| Error::of_panic(&*payload))??;
+        let outputs = outputs.map_err(|payload| Error::of_panic(&*payload))?.map_err(Error::of_closure)?;
         outputs.into_iter().map(|output| Raw::check(&output.into()).map(Data::Json)).collect()
     }
 }

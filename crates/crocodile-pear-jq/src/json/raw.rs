@@ -13,7 +13,7 @@ use super::text::{DEPTH, trim};
 use super::value::{self, Value};
 use super::write::write_string;
 use crate::error::Error;
-use crate::offload;
+use crate::meter;
 
 /// JSON that was checked and is kept as it arrived. It is parsed once, when its values are first needed. Cheap to
 /// clone.
@@ -45,7 +45,7 @@ impl Raw {
     }
 
     /// Bytes that are known to be a document, and that nest no deeper than `depth`.
-    pub(crate) fn sound(bytes: Bytes, depth: u8) -> Self {
+    pub fn sound(bytes: Bytes, depth: u8) -> Self {
         Raw::of(bytes, depth, OnceLock::new())
     }
 
@@ -55,7 +55,7 @@ impl Raw {
 
     /// Keeps the parsed value if the document is small.
     fn with_value(self, value: Value) -> Self {
-        if self.0.bytes.len() <= offload::SMALL {
+        if self.0.bytes.len() <= meter::SMALL {
             let _ = self.0.value.set(value);
         }
         self
@@ -72,21 +72,22 @@ impl Raw {
     }
 
     /// Whether it has been parsed.
-    pub(crate) fn is_parsed(&self) -> bool {
+    pub fn is_parsed(&self) -> bool {
         self.0.value.get().is_some()
     }
 
-    pub(crate) fn is_object(&self) -> bool {
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
         self.0.bytes.first() == Some(&b'{')
     }
 
     /// The fields of an object, if they are already recorded.
-    pub(crate) fn fields(&self) -> Option<impl Iterator<Item = Field<'_>>> {
+    pub fn fields(&self) -> Option<impl Iterator<Item = Field<'_>>> {
         self.0.fields.get()?.of(self.bytes())
     }
 
     /// Records the positions of the fields of an object, for steps that look up several of them.
-    pub(crate) fn note_fields(&self) {
+    pub fn note_fields(&self) {
         if self.0.fields.get().is_none()
             && let Some(places) = FieldPlaces::of_object(self.bytes())
         {
@@ -96,7 +97,7 @@ impl Raw {
 
     /// The object with one more field at the end. `None` for another value, for an object that already has such a
     /// field, and if the result might nest too deep.
-    pub(crate) fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
+    pub fn with(&self, name: &str, field: &Raw) -> Option<Raw> {
         let depth = self.depth().max(field.depth().saturating_add(1));
         if usize::from(depth) > DEPTH {
             return None;
@@ -122,7 +123,7 @@ impl Raw {
     }
 
     /// A list of these; `None` if it might nest too deep.
-    pub(crate) fn list(items: &[Raw]) -> Option<Raw> {
+    pub fn list(items: &[Raw]) -> Option<Raw> {
         let depth = items.iter().map(Raw::depth).max().unwrap_or(0).saturating_add(1);
         let mut out = Vec::with_capacity(items.iter().map(|item| item.bytes().len() + 1).sum::<usize>() + 2);
         out.push(b'[');
@@ -137,7 +138,7 @@ impl Raw {
     }
 
     /// The text between the quotes of a string without escapes.
-    pub(crate) fn plain_text(&self) -> Option<&[u8]> {
+    pub fn plain_text(&self) -> Option<&[u8]> {
         let text = self.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         memchr::memchr(b'\\', text).is_none().then_some(text)
     }
@@ -150,13 +151,13 @@ impl Raw {
     /// the bytes of the document, and long to free.
     pub fn value(&self) -> Value {
         let parse = || self.text().unwrap_or_else(|| read(&self.0.bytes).unwrap_or_else(|_| value::null()));
-        if self.0.bytes.len() <= offload::SMALL || self.is_parsed() {
+        if self.0.bytes.len() <= meter::SMALL || self.is_parsed() {
             return self.0.value.get_or_init(parse).clone();
         }
-        let kept = offload::find(|Parsed(raw, value): &Parsed| Arc::ptr_eq(&raw.0, &self.0).then(|| value.clone()));
+        let kept = meter::find(|Parsed(raw, value): &Parsed| Arc::ptr_eq(&raw.0, &self.0).then(|| value.clone()));
         kept.unwrap_or_else(|| {
             let value = parse();
-            offload::keep(Parsed(self.clone(), value.clone()));
+            meter::keep(Parsed(self.clone(), value.clone()));
             value
         })
     }

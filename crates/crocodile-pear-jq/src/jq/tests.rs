@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::*;
 use crate::error::{Error, Kind};
 use crate::json::{self, value};
-use crate::offload;
+use crate::meter;
 
 fn compiled(source: &str) -> Filter {
     match Filter::compile(source, &["query", "path", "x"]) {
@@ -22,7 +22,7 @@ fn read(text: &str) -> Value {
 
 fn outputs(source: &str, input: &str) -> Result<Vec<String>, Error> {
     let filter = compiled(source);
-    let outputs = offload::alone(|| filter.run(read(input), &mut |_| read(r#"{"q":"Lund,SE|Oslo,NO"}"#)))?;
+    let outputs = meter::alone(|| filter.run(read(input), &mut |_| read(r#"{"q":"Lund,SE|Oslo,NO"}"#)))?;
     let text = |value| {
         let mut out = Vec::new();
         json::write(value, &mut out).map(|()| String::from_utf8(out).expect("UTF-8"))
@@ -426,7 +426,7 @@ fn no_expression_hangs_or_aborts() {
         let Ok(filter) = Filter::compile(&source, &[]) else { continue };
         let start = Instant::now();
         let input = value::list(vec![1isize.into()]);
-        let done = offload::alone(|| filter.evaluate(input, &mut |_| value::null(), filter.work / share));
+        let done = meter::alone(|| filter.evaluate(input, &mut |_| value::null(), filter.work / share));
         if let Err(error) = done {
             assert_eq!(error.kind(), Kind::Expression, "{source}");
         }
@@ -467,7 +467,7 @@ fn what_is_over_its_budget_cannot_be_caught() {
         "[.[]?, (try [repeat(1)] catch 2)]",
     ] {
         let filter = compiled(source);
-        let done = offload::alone(|| filter.evaluate(read("[]"), &mut |_| value::null(), 100_000));
+        let done = meter::alone(|| filter.evaluate(read("[]"), &mut |_| value::null(), 100_000));
         let error = done.expect_err(source);
         assert!(error.detail().contains("budget"), "{source}: {error}");
     }
@@ -486,7 +486,7 @@ fn long_numbers_are_paid_for_when_they_are_compared() {
         ". as $all | map(. as $x | $all | index($x))",
     ] {
         let filter = compiled(source);
-        let work = |units| offload::alone(|| filter.evaluate(read(&text), &mut |_| value::null(), units));
+        let work = |units| meter::alone(|| filter.evaluate(read(&text), &mut |_| value::null(), units));
         let error = work(20_000).err().unwrap_or_else(|| panic!("{source} is too cheap"));
         assert!(error.detail().contains("budget"), "{source}");
         assert!(work(usize::MAX as u64).is_ok(), "{source}");
@@ -501,9 +501,9 @@ fn a_search_pays_while_it_goes_on() {
     for (pattern, text) in patterns.iter().flat_map(|pattern| texts.iter().map(move |text| (pattern, text))) {
         let (filter, text) = (compiled(&format!("test(\"{pattern}\")")), read(&format!("\"{text}\"")));
         let search = || filter.evaluate(text.clone(), &mut |_| value::null(), 1_000_000);
-        let error = offload::alone(search).expect_err(pattern);
+        let error = meter::alone(search).expect_err(pattern);
         assert!(error.detail().contains("budget"), "{pattern}: {error}");
-        assert!(offload::gives_up(|| filter.run(text.clone(), &mut |_| value::null())), "{pattern}");
+        assert!(meter::gives_up(|| filter.run(text.clone(), &mut |_| value::null())), "{pattern}");
     }
 }
 
@@ -519,7 +519,7 @@ fn a_long_text_is_searched_to_its_end() {
         let text = read(&format!("\"{}\"", piece.repeat(1 << 18)));
         // A large budget: the machine may be busy.
         let search = || compiled(source).evaluate(text.clone(), &mut |_| value::null(), 1 << 40);
-        let found: Vec<String> = offload::alone(search).expect(source).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = meter::alone(search).expect(source).iter().map(ToString::to_string).collect();
         assert_eq!(found, [wanted], "{source}");
     }
 }

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use super::text::DEPTH;
 use super::value::{self, Shape, Value};
 use crate::error::{Error, Kind};
-use crate::runtime::hex;
+use crate::hex;
 
 /// The largest JSON that one value may become. Values share their parts, so a value that is small in memory can be huge
 /// when written.
-pub(crate) const SIZE: usize = 64 << 20;
+pub const SIZE: usize = 64 << 20;
 
 /// Appends a value as compact JSON.
 ///
@@ -27,7 +27,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
 }
 
 /// Like [`write()`], with a limit from the caller.
-pub(crate) fn write_within(value: &Value, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn write_within(value: &Value, size: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     let limit = out.len().saturating_add(size);
     item(value, 0, limit, out)
 }

@@ -4,12 +4,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jaq_json::Val;
 
+use crate::hex;
 use crate::jq::eval::code::{Format, Named};
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{fail, refuse};
-use crate::runtime::hex;
 
 pub const NATIVES: &[Named] = &[(("format", 1), |it, arguments| {
     let Val::TStr(name) = &arguments[0].value else {

@@ -4,7 +4,7 @@
 //! - `byte_arithmetic`: the same on numbers as they are written, without a value. `closure`: functions of programs.
 //! - `budget`: work and memory of an evaluation. `runtime_error`: why it ended.
 //!
-//! Uses `jq::syntax` and `offload`. Begin at `operators`.
+//! Uses `jq::syntax` and `meter`. Begin at `operators`.
 //!
 //! Invariants: every operation is charged before it is done.
 

@@ -34,6 +34,7 @@ pub fn array<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     (pairs.len() == N).then_some(bytes)
 }
 
+/// The sixteen digits of a number, in lower case.
 pub fn digits(number: u64) -> [u8; 16] {
     let mut digits = [0; 16];
     let (high, low) = digits.split_at_mut(8);

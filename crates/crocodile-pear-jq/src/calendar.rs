@@ -52,6 +52,7 @@ impl Day {
         era * ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - EPOCH
     }
 
+    /// Whether there is such a day.
     pub fn exists(self) -> bool {
         (1..=12).contains(&self.month) && (1..=31).contains(&self.day) && Day::at(self.number()) == self
     }

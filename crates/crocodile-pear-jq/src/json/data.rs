@@ -4,11 +4,12 @@ use super::raw::Raw;
 use super::value::{self, Shape, Value};
 use super::write::{to_bytes, write};
 use crate::error::Error;
-use crate::offload;
+use crate::meter;
 
 /// A value, or a checked document. An expression may take parts of the document without parsing it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Data {
+    /// A value that is in memory.
     Value(Value),
     /// JSON as it arrived.
     Json(Raw),
@@ -29,7 +30,7 @@ impl Data {
     /// # Errors
     /// Same as [`write()`].
     pub fn made(value: Value) -> Result<Self, Error> {
-        if !offload::is_lent() || is_small(&value) {
+        if !meter::is_lent() || is_small(&value) {
             return Ok(Data::Value(value));
         }
         let written = to_bytes(&value)?;
@@ -50,7 +51,7 @@ impl Data {
     }
 
     /// The same as a checked document; `None` for a value that nests deeper than a document may.
-    pub(crate) fn raw(&self) -> Option<Raw> {
+    pub fn raw(&self) -> Option<Raw> {
         match self {
             Data::Json(raw) => Some(raw.clone()),
             Data::Value(value) => Raw::check(&to_bytes(value).ok()?).ok(),
@@ -70,6 +71,7 @@ impl Data {
         }
     }
 
+    /// Whether it is a list.
     pub fn is_list(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::List(_)),
@@ -77,6 +79,7 @@ impl Data {
         }
     }
 
+    /// Whether it is an object.
     pub fn is_object(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::Object(_)),
@@ -84,6 +87,7 @@ impl Data {
         }
     }
 
+    /// Whether it is null.
     pub fn is_null(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::Null),

@@ -4,9 +4,9 @@
 //! `?`) and would continue.
 
 use crate::error::Error;
-use crate::offload;
+use crate::meter;
 
-pub use crate::offload::{charge, exhaust, grow};
+pub use crate::meter::{charge, exhaust, grow};
 
 /// Units of work. Each step costs one for each value; functions cost more for the data they read. A unit takes about 40
 /// ns, so this is less than two seconds of a helper thread. `group_by` over 14 MB in 250,000 items takes a fifth of it.
@@ -20,12 +20,12 @@ pub const TEXT: usize = 16 << 20;
 
 /// Evaluates with a new budget of this much work.
 pub fn within<T>(work: u64, evaluate: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    offload::evaluate(work, GROWTH, evaluate)
+    meter::evaluate(work, GROWTH, evaluate)
 }
 
 /// Bytes of text that the remaining work can pay for.
 pub fn room() -> usize {
-    TEXT.min(offload::left() as usize * 8)
+    TEXT.min(meter::left() as usize * 8)
 }
 
 /// Adds to a list. When the list moves to more room, the whole of that is charged: while it moves, there are two.

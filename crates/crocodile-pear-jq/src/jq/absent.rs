@@ -137,15 +137,15 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::empty()
 }
 
-pub(crate) fn is_function(_: &str, _: usize) -> bool {
+pub fn is_function(_: &str, _: usize) -> bool {
     false
 }
 
-pub(crate) fn variables(_: &str) -> Vec<&str> {
+pub fn variables(_: &str) -> Vec<&str> {
     Vec::new()
 }
 
-pub(crate) fn assignment(_: &str) -> Option<usize> {
+pub fn assignment(_: &str) -> Option<usize> {
     None
 }
 

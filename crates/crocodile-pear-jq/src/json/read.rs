@@ -8,7 +8,7 @@ use super::number::DIGITS;
 use super::text::{is_space, quoted};
 use super::value::{self, Value};
 use crate::error::{Error, Kind};
-use crate::offload::Made;
+use crate::meter::Made;
 
 /// Bytes that an object, one of its fields, a list, and one of its items take, as measured with the allocator.
 const OBJECT: usize = 160;

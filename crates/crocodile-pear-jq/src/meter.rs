@@ -10,8 +10,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::memory;
 use crate::error::{Error, Kind};
+
+pub mod memory;
+
+/// The most bytes that are read on the thread that asks for them: half a millisecond of JSON, one or two of XML.
+pub const SMALL: usize = 64 << 10;
 
 /// Units of work on a thread that serves others too: one millisecond of usual steps, five of the dearest.
 const CORE: u64 = 25_000;
@@ -355,6 +359,19 @@ impl Meter {
             WorkPlace::Core | WorkPlace::Helper => resume_unwind(Box::new(Exhausted(reason))),
         }
     }
+}
+
+/// Does long work on this thread, as a helper thread would.
+#[cfg(test)]
+pub fn alone<T>(job: impl FnOnce() -> T) -> T {
+    let job = Cell::new(Some(job));
+    help(0, &Arc::default(), &|| job.take().map(|job| job())).ok().flatten().expect("memory for it")
+}
+
+/// Whether work for which nobody waits ends early.
+#[cfg(test)]
+pub fn gives_up<T>(job: impl Fn() -> T) -> bool {
+    help(0, &Arc::new(AtomicBool::new(true)), &job).is_err()
 }
 
 #[cfg(test)]

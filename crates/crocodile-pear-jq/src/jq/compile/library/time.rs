@@ -2,12 +2,12 @@
 
 use jaq_json::Val;
 
+use crate::calendar::Day;
 use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::charge;
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, fail};
-use crate::runtime::calendar::Day;
 
 const DAY: i64 = 86_400;
 

@@ -12,6 +12,7 @@ use super::walk;
 pub struct Field<'a> {
     /// With its quotes.
     key: &'a [u8],
+    /// Its value as it is in the document.
     pub value: &'a [u8],
     /// Whether its key may have escapes.
     escapes: bool,

@@ -14,7 +14,7 @@ use super::value::{budget, operators};
 use super::*;
 use crate::error::Error;
 use crate::json;
-use crate::offload;
+use crate::meter;
 
 /// How many of jq's tests may differ from jq 1.8.
 const MOST: usize = 40;
@@ -69,7 +69,7 @@ fn input(text: &str) -> Option<Value> {
 /// All outputs, including those before an error.
 fn outputs(filter: &Filter, input: Value) -> (Vec<Value>, Option<Error>) {
     let mut outputs = Vec::new();
-    let ended = offload::alone(|| {
+    let ended = meter::alone(|| {
         budget::within(budget::WORK, || {
             let machine = Machine::new(&filter.program.functions, &[]);
             let flow = machine.each(&filter.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
@@ -94,7 +94,7 @@ fn fault(case: &Case) -> Option<String> {
     // The file does not show an error after the outputs.
     let (given, failed) = outputs(&filter, input);
     let wanted: Vec<Value> = case.outputs.iter().map(|output| read(output).expect("an output")).collect();
-    let compared = offload::alone(|| {
+    let compared = meter::alone(|| {
         budget::within(1 << 40, || {
             if given.len() == wanted.len() && given.iter().zip(&wanted).all(|(given, wanted)| same(given, wanted)) {
                 return Ok(None);
