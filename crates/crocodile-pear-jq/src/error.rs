@@ -17,7 +17,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 ///
 /// let error = json::check(b"[1,]").unwrap_err();
 /// assert_eq!(error.kind(), Kind::Malformed);
-/// assert_eq!(error.to_string(), "not valid JSON: expected a value (byte 3)");
+/// assert_eq!(error.to_string(), "not valid JSON: unexpected character (byte 3)");
 /// ```
 pub struct Error(Box<Inner>);
 

@@ -1,6 +1,27 @@
 //! The work and memory that this thread has used, and may use.
 //!
-//! Work that must stop is unwound, not given an error: expressions catch errors, and would continue.
+//! A thread that serves others too has a small budget. There, [`attempt`] gives work up that is long, so that it can begin anew on
+//! another thread, in [`help`]: with a large budget, memory of the account [`memory`], and pauses for other threads.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use crocodile_pear_jq::{Filter, Kind, meter, null};
+//!
+//! let filter = Filter::compile("[range(100000)] | add", &[]).expect("an expression");
+//! let sum = || filter.run_one(null(), &mut |_| null());
+//! assert_eq!(sum().unwrap_err().kind(), Kind::Expression);
+//! assert!(meter::attempt(&sum).is_none());
+//!
+//! let needed = Arc::default();
+//! let sum = std::thread::spawn(move || meter::help(0, &needed, &|| filter.run_one(null(), &mut |_| null())));
+//! let sum = sum.join().unwrap().expect("memory for it")?;
+//! assert_eq!(sum, Some(4_999_950_000_isize.into()));
+//! # Ok::<(), crocodile_pear_jq::Error>(())
+//! ```
+//!
+//! Work that must stop is unwound, not given an error: expressions catch errors, and would continue. A program that aborts on a
+//! panic aborts then, too.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -102,6 +123,7 @@ thread_local! {
 static OBSERVER: OnceLock<fn(u64)> = OnceLock::new();
 
 /// The outcome of work that was begun.
+#[derive(Debug)]
 pub enum Done {
     /// The work has ended.
     Ended,
@@ -145,7 +167,11 @@ pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
     }
 }
 
-/// Does work on a helper thread, with this many bytes reserved. They are released at its end.
+/// Does work on a helper thread, with this many bytes reserved by [`memory::take`]. They are released at its end, and with them what it
+/// has reserved meanwhile. Where `abandoned` is set, the work ends early.
+///
+/// # Errors
+/// Why there is no result. Work that is [`Done::Starved`] may begin anew when there is more memory.
 pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T) -> Result<T, Done> {
     METER.with(|meter| {
         meter.place.set(WorkPlace::Helper);

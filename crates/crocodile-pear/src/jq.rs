@@ -1,5 +1,4 @@
-//! Expressions in jq, or closures in their place: those of `crocodile-pear-jq`, whose other parts are the floors `json` and
-//! `offload`.
+//! Expressions in jq, or closures in their place: those of `crocodile-pear-jq`.
 
 pub use crocodile_pear_jq::{
     Closure, Data, Fault, Filter, Read, Value, as_str, assignment, is_function, kind, list, null, object, refused,

@@ -3,7 +3,7 @@
 //! A core serves many connections on one thread, so nothing may hold it for long. Small work runs at once on the
 //! core, with a small allowance. Work on a large document, or work that has used up its allowance, goes to a helper
 //! thread and starts again there: it must give the same result each time. The helper threads, their queue and their
-//! memory are bounded.
+//! memory are bounded. The meter of `crocodile-pear-jq` counts what work uses.
 
 mod pool;
 mod turn;

@@ -1,12 +1,13 @@
-//! The machine: threads, timers, sockets, descriptors, the calendar, chance.
+//! The machine: threads, timers, sockets, descriptors, chance.
 //!
 //! - `thread_id`: the index of a thread, for what each thread has of its own.
 //! - `deadline_timer`: one timer for deadlines that move.
 //! - `socket`: a connected socket of the network or of the file system. `descriptors`: the reserve of open files.
-//! - `calendar`: days and their dates. `hex`: hexadecimal digits. `backoff`: waits that grow. `random`: numbers for jitter
-//!   and choices, not for secrets.
+//! - `backoff`: waits that grow. `random`: numbers for jitter and choices, not for secrets.
 //! - `detached`: work that goes on when its client has left, counted.
 //! - `wake_after_sockets`: the end of a turn, for a task that has more to do.
+//!
+//! `calendar` and `hex` are those of `crocodile-pear-jq`.
 //!
 //! Uses `error` alone. Each file stands alone; begin with the one you need.
 //!

@@ -240,12 +240,15 @@ fn the_index_names_every_page() {
 #[test]
 fn the_table_of_tests_names_files_that_exist() {
     let contributing = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
-    let named: Vec<&str> =
-        contributing.split('`').filter(|name| name.starts_with("G/") || name.starts_with("L/")).collect();
+    let named: Vec<&str> = contributing
+        .split('`')
+        .filter(|name| ["G/", "J/", "L/"].iter().any(|folder| name.starts_with(folder)))
+        .collect();
     assert!(named.len() > 40, "{named:?}");
     for name in named {
         let (crate_name, file) = match name.split_at(2) {
             ("G/", file) => ("crocodile-pear-gateway", file),
+            ("J/", file) => ("crocodile-pear-jq", file),
             (_, file) => ("crocodile-pear", file),
         };
         let path = root().join("crates").join(crate_name).join("tests").join(file);

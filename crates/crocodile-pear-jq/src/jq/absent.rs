@@ -45,7 +45,9 @@ impl Filter {
             return Ok(Filter::of(Code::Path(Arc::new(path))));
         }
         let message = "this program was built without jq, but for paths such as `.orders[]`".to_owned();
-        let remedy = "build `crocodile-pear` with its feature `jq`, or write a closure".to_owned();
+        let remedy =
+            "build `crocodile-pear` with its feature `jq`, `crocodile-pear-jq` with `expressions`, or write a closure"
+                .to_owned();
         Err(vec![Fault { offset: 0, length: source.len(), message, remedy }])
     }
 

@@ -579,7 +579,7 @@ fn errors_say_what_and_where_without_the_data() {
     assert_eq!(detail("{(.a): 1}", r#"{"a":1}"#), "Cannot use number as object key");
 }
 
-/// `cargo test --release -p crocodile-pear --lib jq::tests::speed -- --ignored --nocapture`
+/// `cargo test --release -p crocodile-pear-jq --lib jq::tests::speed -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement"]
 fn speed() {
