@@ -25,6 +25,7 @@ const ERA: i64 = 146_097;
 
 impl Day {
     /// The day so many days after the first of 1970.
+    #[inline]
     pub fn at(number: i64) -> Self {
         let days = number.saturating_add(EPOCH);
         let (era, of_era) = (days.div_euclid(ERA), days.rem_euclid(ERA));
@@ -37,11 +38,13 @@ impl Day {
     }
 
     /// The day of a moment, in seconds since 1970.
+    #[inline]
     pub fn of_seconds(seconds: i64) -> Self {
         Day::at(seconds.div_euclid(SECONDS))
     }
 
     /// Days after the first of 1970. A month or a day beyond its range counts on from there.
+    #[inline]
     pub fn number(self) -> i64 {
         let months = self.month - 1;
         let year = self.year + months.div_euclid(12);

@@ -4,11 +4,13 @@ const LOWER: &[u8; 16] = b"0123456789abcdef";
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The two digits of a byte, in lower case.
+#[inline]
 pub fn pair(byte: u8) -> [u8; 2] {
     [byte >> 4, byte & 15].map(|digit| LOWER[usize::from(digit)])
 }
 
 /// The same in upper case.
+#[inline]
 pub fn upper_pair(byte: u8) -> [u8; 2] {
     [byte >> 4, byte & 15].map(|digit| UPPER[usize::from(digit)])
 }
@@ -19,6 +21,7 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// The byte of two digits, in lower or upper case.
+#[inline]
 pub fn byte(high: u8, low: u8) -> Option<u8> {
     let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
     Some(digit(high)? << 4 | digit(low)?)
@@ -35,6 +38,7 @@ pub fn array<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
 }
 
 /// The sixteen digits of a number, in lower case.
+#[inline]
 pub fn digits(number: u64) -> [u8; 16] {
     let mut digits = [0; 16];
     let (high, low) = digits.split_at_mut(8);
@@ -44,6 +48,7 @@ pub fn digits(number: u64) -> [u8; 16] {
 }
 
 /// Eight digits, all at once.
+#[inline]
 fn eight(number: u32) -> [u8; 8] {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // Each half byte into a byte of its own.
@@ -57,6 +62,7 @@ fn eight(number: u32) -> [u8; 8] {
 }
 
 /// The number that sixteen valid digits stand for, read all at once.
+#[inline]
 pub fn number(digits: &[u8; 16]) -> u64 {
     const ONES: u128 = 0x0101_0101_0101_0101_0101_0101_0101_0101;
     let text = u128::from_be_bytes(*digits);

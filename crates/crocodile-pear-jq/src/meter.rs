@@ -249,6 +249,7 @@ pub fn charge(units: usize) {
 }
 
 /// Units that are left.
+#[inline]
 pub fn left() -> u64 {
     METER.with(|meter| meter.slice.get() + meter.work.get())
 }
@@ -263,6 +264,7 @@ pub fn grow(bytes: usize) {
 }
 
 /// Counts bytes that a reader makes of its input.
+#[inline]
 pub fn hold(bytes: usize) {
     METER.with(|meter| match meter.place.get() {
         WorkPlace::Helper => {
@@ -300,6 +302,7 @@ pub fn exhaust(reason: &'static str) -> ! {
 }
 
 /// Whether this is a helper thread at work: what it makes is best written here too.
+#[inline]
 pub fn is_lent() -> bool {
     METER.with(|meter| meter.place.get() == WorkPlace::Helper)
 }

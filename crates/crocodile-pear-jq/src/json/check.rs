@@ -74,6 +74,7 @@ impl Default for Checker {
 
 impl Checker {
     /// A checker before the first byte.
+    #[inline]
     pub fn new() -> Self {
         const { assert!(DEPTH <= u128::BITS as usize) };
         Checker { state: CheckState::Value, open: 0, depth: 0, key: false, before: 0 }
@@ -97,6 +98,7 @@ impl Checker {
     }
 
     /// Skips a whole value of this length that was checked by other means. Returns whether a value is allowed here.
+    #[inline]
     pub fn pass(&mut self, length: usize) -> bool {
         let fits = matches!(self.state, CheckState::Value | CheckState::Item);
         if fits {

@@ -17,6 +17,7 @@ pub enum Data {
 
 impl Data {
     /// The value. JSON is parsed, once for all clones.
+    #[inline]
     pub fn into_value(self) -> Value {
         match self {
             Data::Value(value) => value,
@@ -59,6 +60,7 @@ impl Data {
     }
 
     /// About how many bytes must be read to process it.
+    #[inline]
     pub fn weight(&self) -> usize {
         match self {
             Data::Json(raw) => raw.bytes().len(),
@@ -72,6 +74,7 @@ impl Data {
     }
 
     /// Whether it is a list.
+    #[inline]
     pub fn is_list(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::List(_)),
@@ -80,6 +83,7 @@ impl Data {
     }
 
     /// Whether it is an object.
+    #[inline]
     pub fn is_object(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::Object(_)),
@@ -88,6 +92,7 @@ impl Data {
     }
 
     /// Whether it is null.
+    #[inline]
     pub fn is_null(&self) -> bool {
         match self {
             Data::Value(value) => matches!(value::shape(value), Shape::Null),
@@ -96,6 +101,7 @@ impl Data {
     }
 
     /// Whether it counts as true: it is neither false nor null.
+    #[inline]
     pub fn holds(&self) -> bool {
         match self {
             Data::Value(value) => !matches!(value::shape(value), Shape::Null | Shape::Bool(false)),
@@ -107,6 +113,7 @@ impl Data {
     ///
     /// # Errors
     /// Same as [`write()`].
+    #[inline]
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Data::Value(value) => write(value, out),
@@ -119,12 +126,14 @@ impl Data {
 }
 
 impl From<Value> for Data {
+    #[inline]
     fn from(value: Value) -> Self {
         Data::Value(value)
     }
 }
 
 impl From<Raw> for Data {
+    #[inline]
     fn from(raw: Raw) -> Self {
         Data::Json(raw)
     }

@@ -20,6 +20,7 @@ pub struct Field<'a> {
 
 impl<'a> Field<'a> {
     /// Its key as it is in the document, with quotes; `None` if it may have escapes.
+    #[inline]
     pub fn plain_key(&self) -> Option<&'a [u8]> {
         (!self.escapes).then_some(self.key)
     }
@@ -43,6 +44,10 @@ pub fn fields<'a>(bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>
     if bytes.first() != Some(&b'{') {
         return None;
     }
+    walk_object(bytes, take)
+}
+
+fn walk_object<'a>(bytes: &'a [u8], take: &mut dyn FnMut(Field<'a>) -> Option<()>) -> Option<()> {
     dispatch!(Level::new(), simd => walk_blocks(simd, bytes, take))
 }
 

@@ -58,6 +58,7 @@ impl Path {
     }
 
     /// Whether the document itself is the list.
+    #[inline]
     pub fn is_root(&self) -> bool {
         self.keys.is_empty()
     }
@@ -247,6 +248,7 @@ impl Items {
     }
 
     /// An upper bound for the nesting depth of the last item, if the item is known to be parseable JSON.
+    #[inline]
     pub fn depth(&self) -> Option<u8> {
         self.sound
     }

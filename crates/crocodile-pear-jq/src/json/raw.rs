@@ -45,10 +45,12 @@ impl Raw {
     }
 
     /// Bytes that are known to be a document, and that nest no deeper than `depth`.
+    #[inline]
     pub fn sound(bytes: Bytes, depth: u8) -> Self {
         Raw::of(bytes, depth, OnceLock::new())
     }
 
+    #[inline]
     fn of(bytes: Bytes, depth: u8, value: OnceLock<Value>) -> Self {
         Raw(Arc::new(Inner { bytes, depth, value, fields: OnceLock::new() }))
     }
@@ -62,26 +64,31 @@ impl Raw {
     }
 
     /// The document, without whitespace around it.
+    #[inline]
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
     /// An upper bound for its nesting depth.
+    #[inline]
     pub fn depth(&self) -> u8 {
         self.0.depth
     }
 
     /// Whether it has been parsed.
+    #[inline]
     pub fn is_parsed(&self) -> bool {
         self.0.value.get().is_some()
     }
 
     /// Whether it is an object.
+    #[inline]
     pub fn is_object(&self) -> bool {
         self.0.bytes.first() == Some(&b'{')
     }
 
     /// The fields of an object, if they are already recorded.
+    #[inline]
     pub fn fields(&self) -> Option<impl Iterator<Item = Field<'_>>> {
         self.0.fields.get()?.of(self.bytes())
     }
@@ -138,6 +145,7 @@ impl Raw {
     }
 
     /// The text between the quotes of a string without escapes.
+    #[inline]
     pub fn plain_text(&self) -> Option<&[u8]> {
         let text = self.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         memchr::memchr(b'\\', text).is_none().then_some(text)

@@ -165,12 +165,14 @@ impl Skeleton {
     }
 
     /// Takes the next piece of the body. The previous piece must have been read to its end.
+    #[inline]
     pub fn push(&mut self, chunk: Bytes) {
         self.chunk = if std::mem::replace(&mut self.fresh, false) { unmarked(chunk) } else { chunk };
         self.at = 0;
     }
 
     /// How many lists and objects are open.
+    #[inline]
     pub fn depth(&self) -> usize {
         self.open.len()
     }

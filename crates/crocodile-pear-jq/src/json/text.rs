@@ -10,11 +10,13 @@ pub const DEPTH: usize = 128;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Removes the byte order mark that some programs put before UTF-8 (RFC 8259, 8.1).
+#[inline]
 pub fn unmarked(bytes: Bytes) -> Bytes {
     if bytes.starts_with(MARK) { bytes.slice(MARK.len()..) } else { bytes }
 }
 
 /// The document without surrounding whitespace; shares the bytes.
+#[inline]
 pub fn trim(bytes: &Bytes) -> Bytes {
     let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !is_space(*byte)).map_or(start, |last| last + 1);

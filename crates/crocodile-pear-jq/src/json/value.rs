@@ -40,6 +40,7 @@ pub enum Shape<'a> {
 }
 
 /// The value `null`.
+#[inline]
 pub const fn null() -> Value {
     Val::Null
 }
@@ -50,6 +51,7 @@ pub fn string(text: &str) -> Value {
 }
 
 /// A string that shares its bytes.
+#[inline]
 pub fn text(bytes: Bytes) -> Value {
     Val::utf8_str(bytes)
 }
@@ -60,6 +62,7 @@ pub fn bytes(bytes: Bytes) -> Value {
 }
 
 /// A list of these values.
+#[inline]
 pub fn list(items: Vec<Value>) -> Value {
     Val::Arr(Arc::new(items))
 }
@@ -70,6 +73,7 @@ pub fn object<N: AsRef<str>>(fields: impl IntoIterator<Item = (N, Value)>) -> Va
 }
 
 /// An object of existing fields.
+#[inline]
 pub fn fields_of(fields: Fields) -> Value {
     Val::Obj(Arc::new(fields))
 }
@@ -82,6 +86,7 @@ pub fn number(literal: &str) -> Value {
 }
 
 /// The text of a string that is UTF-8.
+#[inline]
 pub fn as_str(value: &Value) -> Option<&str> {
     match value {
         Val::TStr(bytes) => std::str::from_utf8(bytes).ok(),
@@ -90,6 +95,7 @@ pub fn as_str(value: &Value) -> Option<&str> {
 }
 
 /// The items of a list.
+#[inline]
 pub fn as_list(value: &Value) -> Option<&[Value]> {
     match value {
         Val::Arr(items) => Some(items),
@@ -98,6 +104,7 @@ pub fn as_list(value: &Value) -> Option<&[Value]> {
 }
 
 /// The fields of an object.
+#[inline]
 pub fn as_object(value: &Value) -> Option<&Fields> {
     match value {
         Val::Obj(fields) => Some(fields),
@@ -106,6 +113,7 @@ pub fn as_object(value: &Value) -> Option<&Fields> {
 }
 
 /// The name of a value's type, as jq's `type` returns it.
+#[inline]
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Val::Null => "null",
@@ -118,6 +126,7 @@ pub fn kind(value: &Value) -> &'static str {
 }
 
 /// The shape of a value, for writers.
+#[inline]
 pub fn shape(value: &Value) -> Shape<'_> {
     match value {
         Val::Null => Shape::Null,

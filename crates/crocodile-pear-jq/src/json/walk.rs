@@ -16,6 +16,7 @@ pub struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// The items of a list; `None` for another value.
+    #[inline]
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         (bytes.first() == Some(&b'[')).then_some(Items { bytes, at: 1 })
     }
@@ -40,6 +41,7 @@ pub struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// The fields of an object; `None` for another value.
+    #[inline]
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         (bytes.first() == Some(&b'{')).then_some(Entries { bytes, at: 1 })
     }
@@ -59,6 +61,7 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 /// The next item of a checked list, or the next value of an object, from `at` on.
+#[inline]
 pub fn item(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let mut start = begin(bytes, at)?;
     if bytes.first() == Some(&b'{') {
@@ -85,6 +88,7 @@ fn begin(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The text of a checked string, with escapes resolved; `None` for another value.
+#[inline]
 pub fn text(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     Some(if memchr(b'\\', inner).is_some() { unescape(inner).into() } else { inner.into() })

@@ -22,6 +22,7 @@ pub const SIZE: usize = 64 << 20;
 /// # Errors
 /// `Kind::Expression` for a value that nests deeper than 256 levels (twice the limit for input), is larger than 64 MiB
 /// or has keys that are not strings. The bytes appended before the error remain.
+#[inline]
 pub fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
     write_within(value, SIZE, out)
 }

@@ -76,16 +76,19 @@ impl Filter {
     }
 
     /// The variables that the expression uses, without `$`.
+    #[inline]
     pub fn uses(&self) -> &[String] {
         &self.uses
     }
 
     /// The parts of these variables that it may read.
+    #[inline]
     pub fn reads(&self) -> &[Read] {
         &self.reads
     }
 
     /// Whether it may read `.`, the item.
+    #[inline]
     pub fn reads_item(&self) -> bool {
         self.reads_item
     }
@@ -96,6 +99,7 @@ impl Filter {
     }
 
     /// Whether it only takes parts and joins them, so that no values need to be parsed.
+    #[inline]
     pub fn is_native(&self) -> bool {
         self.native.is_some()
     }
@@ -117,6 +121,7 @@ impl Filter {
 
     /// The output for `input`, if the expression only takes parts of it and joins them; `None` if the engine has to
     /// run.
+    #[inline]
     pub fn pick(&self, input: &Data, lookup: &mut dyn FnMut(&str) -> Data) -> Option<Data> {
         self.native.as_ref()?.run(input, lookup)
     }

@@ -7,7 +7,7 @@ pub struct Fault {
     pub offset: usize,
     /// Length in bytes of the faulty part.
     pub length: usize,
-    /// What is wrong.
+    /// The reason, in a sentence.
     pub message: String,
     /// The text to write instead.
     pub remedy: String,
