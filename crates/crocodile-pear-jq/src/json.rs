@@ -8,6 +8,7 @@ pub mod fields;
 pub mod items;
 mod look;
 mod number;
+mod quote;
 mod raw;
 mod read;
 pub mod scan;
@@ -21,12 +22,13 @@ mod write;
 pub use check::{Checker, check};
 pub use data::Data;
 pub use data::is_small;
+pub use quote::write_string;
 pub use raw::Raw;
 pub use read::read;
 pub use text::{DEPTH, compact, trim, unmarked};
 pub use value::Value;
 pub use write::{SIZE, write_within};
-pub use write::{to_bytes, write, write_string};
+pub use write::{to_bytes, write};
 
 #[cfg(test)]
 mod suite;

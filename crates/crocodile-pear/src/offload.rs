@@ -20,8 +20,8 @@ use futures_util::future::{BoxFuture, Either};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
-use pool::{TaskOrder, Task};
 pub use pool::{OffloadSettings, configure, waiting, waits};
+use pool::{Task, TaskOrder};
 use turn::is_spent;
 pub use turn::{TURN_UNITS, spend, spent, turn};
 

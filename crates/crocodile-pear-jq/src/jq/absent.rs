@@ -1,4 +1,4 @@
-//! A build without `jq`: closures of a program take the place of expressions. Of texts there are only plain paths to a
+//! A build without expressions: closures of a program take the place of expressions. Of texts there are only plain paths to a
 //! list, `.orders[]`.
 
 #[path = "value/closure.rs"]
@@ -81,6 +81,7 @@ impl Filter {
         &self.reads
     }
 
+    /// Whether it may read the item: a closure over named results reads those alone.
     pub fn reads_item(&self) -> bool {
         self.uses.is_empty()
     }
@@ -139,14 +140,17 @@ pub fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::empty()
 }
 
+/// Whether there is such a function: without expressions there is none.
 pub fn is_function(_: &str, _: usize) -> bool {
     false
 }
 
+/// The variables of an expression: without expressions there are none.
 pub fn variables(_: &str) -> Vec<&str> {
     Vec::new()
 }
 
+/// The place of an assignment: without expressions there is none.
 pub fn assignment(_: &str) -> Option<usize> {
     None
 }

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use super::check::{check, unclear};
 use super::fields::{Field, FieldPlaces};
 use super::look::look;
+use super::quote::write_string;
 use super::read::read;
 use super::text::{DEPTH, trim};
 use super::value::{self, Value};
-use super::write::write_string;
 use crate::error::Error;
 use crate::meter;
 

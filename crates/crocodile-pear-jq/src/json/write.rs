@@ -5,10 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use bytes::Bytes;
 
+use super::quote::write_string;
 use super::text::DEPTH;
 use super::value::{self, Shape, Value};
 use crate::error::{Error, Kind};
-use crate::hex;
 
 /// The largest JSON that one value may become. Values share their parts, so a value that is small in memory can be huge
 /// when written.
@@ -162,40 +162,6 @@ fn float(number: f64, out: &mut Vec<u8>) {
         }
     };
     out.extend_from_slice(text.as_bytes());
-}
-
-/// Appends a string, quoted and escaped.
-pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    out.reserve(text.len() + 2);
-    out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut start = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        if *byte >= 0x20 && *byte != b'"' && *byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[start..at]);
-        start = at + 1;
-        escape(*byte, out);
-    }
-    out.extend_from_slice(&bytes[start..]);
-    out.push(b'"');
-}
-
-fn escape(byte: u8, out: &mut Vec<u8>) {
-    let short = match byte {
-        b'"' | b'\\' => byte,
-        8 => b'b',
-        12 => b'f',
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        _ => {
-            out.extend_from_slice(b"\\u00");
-            return out.extend_from_slice(&hex::pair(byte));
-        }
-    };
-    out.extend_from_slice(&[b'\\', short]);
 }
 
 fn refuse(reason: &'static str) -> Error {

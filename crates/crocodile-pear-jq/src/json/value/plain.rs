@@ -1,4 +1,4 @@
-//! Values of a build without `jq`: the same shapes as the engine's, without its arithmetic.
+//! Values of a build without expressions: the same shapes as the engine's, without its arithmetic.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::DefaultHasher;
@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use indexmap::IndexMap;
+
+use crate::json::quote::write_string;
 
 /// The fields of an object, in their order.
 pub type Map = IndexMap<Val, Val>;
@@ -105,7 +107,9 @@ impl fmt::Display for Val {
             Val::Bool(truth) => write!(f, "{truth}"),
             Val::Num(number) => write!(f, "{number}"),
             Val::BStr(bytes) | Val::TStr(bytes) => {
-                write!(f, "{}", serde_json::Value::from(String::from_utf8_lossy(bytes)))
+                let mut quoted = Vec::with_capacity(bytes.len() + 2);
+                write_string(&String::from_utf8_lossy(bytes), &mut quoted);
+                f.write_str(&String::from_utf8_lossy(&quoted))
             }
             Val::Arr(items) => {
                 for (at, item) in items.iter().enumerate() {
