@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::stage::client::Client;
 use super::stage::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, Raw, SETTINGS, block, frame,
+    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE, block, frame,
 };
 use super::stage::gateway::Gateway;
 use super::stage::{PATIENCE, scratch, within};
@@ -273,6 +273,11 @@ async fn serve_http2(
             match (read[3], read[4] & 1) {
                 (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, 1, 0, &[])).await?,
                 (PING, 0) => stream.write_all(&frame(PING, 1, 0, &read[9..])).await?,
+                // It reads what it gets, as servers do: streams that wait for its window would be kept.
+                (DATA, _) if length > 0 => {
+                    let room = u32::try_from(length).expect("a frame").to_be_bytes();
+                    stream.write_all(&frame(WINDOW_UPDATE, 0, 0, &room)).await?;
+                }
                 (HEADERS, _) => waiting.push(on),
                 (RST_STREAM, _) => waiting.retain(|known| *known != on),
                 _ => {}
