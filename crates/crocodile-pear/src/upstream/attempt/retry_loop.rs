@@ -56,7 +56,7 @@ fn begin(servers: &Arc<Servers>, mut call: Box<UpstreamCall>) -> Result<ReadyCal
 /// The stages of a call, in order: retry → hedge → attempt → pool → connect → exchange.
 ///
 /// # Errors
-/// The errors of [`ReadyUpstream::call`](super::ready::ReadyUpstream::call).
+/// The errors of [`ReadyUpstream::call`](crate::upstream::ReadyUpstream::call).
 pub(crate) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
     // Breaker and balance have chosen the server of the first attempt.
     let ReadyCall { mut attempt, mut replay, timeouts, affinity } = ready;
