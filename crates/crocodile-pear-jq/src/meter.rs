@@ -390,9 +390,11 @@ impl Meter {
     }
 }
 
-/// Does long work on this thread, as a helper thread would.
+/// Does long work on this thread, as a helper thread would. One test at a time: all have one account of memory.
 #[cfg(test)]
 pub fn alone<T>(job: impl FnOnce() -> T) -> T {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let job = Cell::new(Some(job));
     help(0, &Arc::default(), &|| job.take().map(|job| job())).ok().flatten().expect("memory for it")
 }
