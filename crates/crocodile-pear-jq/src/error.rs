@@ -58,8 +58,8 @@ impl Error {
         }
     }
 
-    /// The panic of a closure.
-    pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Self {
+    /// The panic of a closure, with its text as the source.
+    pub fn of_panic(payload: &(dyn Any + Send)) -> Self {
         let text =
             payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         let text = text.unwrap_or("it gave no reason").to_owned();

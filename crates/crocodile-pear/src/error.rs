@@ -82,9 +82,6 @@ impl fmt::Display for CallId {
     }
 }
 
-/// The detail of every panic.
-const PANICKED: &str = "a step of the program panicked";
-
 /// Any error of a program.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -349,10 +346,7 @@ impl Error {
 
     /// The panic of a closure or a step of the program.
     pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Self {
-        let text =
-            payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("it gave no reason").to_owned();
-        Error::new(Kind::Panic, PANICKED).with_source(text.into())
+        crocodile_pear_jq::Error::of_panic(payload).into()
     }
 
     /// Adds the cause.
@@ -641,7 +635,7 @@ impl From<crocodile_pear_jq::Error> for Error {
             Given::Rejected(status) => Kind::Rejected(status),
             Given::Closure => return Error::of_program(source.unwrap_or_else(|| detail.into())),
             Given::Panic => {
-                let error = Error::new(Kind::Panic, PANICKED);
+                let error = Error::new(Kind::Panic, "a step of the program panicked");
                 return error.with_source(source.unwrap_or_else(|| detail.into()));
             }
         };

@@ -1,4 +1,4 @@
-//! Expressions in jq, or closures in their place: those of `crocodile-pear-jq`.
+//! Expressions in jq, or closures instead, from `crocodile-pear-jq`.
 
 pub use crocodile_pear_jq::{
     Closure, Data, Fault, Filter, Read, Value, as_str, assignment, is_function, kind, list, null, object, refused,

@@ -1,4 +1,4 @@
-//! JSON as bytes and as values: that of `crocodile-pear-jq`, and `ordered`, values by name in their order.
+//! JSON as bytes and as values, from `crocodile-pear-jq`. This crate adds `ordered`: values by name, in their order.
 
 pub(crate) mod ordered;
 

@@ -166,14 +166,6 @@ pub fn evaluate<T>(work: u64, growth: u64, job: impl FnOnce() -> Result<T, Error
     meter::evaluate(work, growth, job)
 }
 
-/// Does long work on this thread, as a helper thread would.
-#[cfg(test)]
-pub fn alone<T>(job: impl FnOnce() -> T) -> T {
-    let job = std::cell::Cell::new(Some(job));
-    let done = meter::help(0, &Arc::default(), &|| job.take().map(|job| job()));
-    done.ok().flatten().expect("memory for it")
-}
-
 /// Whether work for which nobody waits ends early.
 #[cfg(test)]
 pub fn gives_up<T>(job: impl Fn() -> T) -> bool {

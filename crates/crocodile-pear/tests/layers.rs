@@ -114,7 +114,7 @@ fn only_the_expressions_name_their_engine() {
     assert_eq!(outside, Vec::<String>::new());
 }
 
-/// The crate of jq is of use without the gateway and without a runtime.
+/// The crate of jq works without the gateway and without a runtime.
 #[test]
 fn expressions_need_neither_the_library_nor_a_runtime() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq");
