@@ -86,6 +86,13 @@ static SLOW: LazyLock<WorkerPool<(OwnedSemaphorePermit, CompressionJob)>> =
 /// A permit for each of these threads. A load waits for one before it is sent to them, and a load of another answer comes next.
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(*WORKERS)));
 
+/// All permits: until they are dropped, no thread begins a load.
+#[cfg(test)]
+pub async fn all_places() -> OwnedSemaphorePermit {
+    let all = u32::try_from(*WORKERS).expect("few threads");
+    PLACES.clone().acquire_many_owned(all).await.expect("never closed")
+}
+
 /// Does work on a thread, when one has time for it.
 pub async fn run(encoder: Encoder, parts: Vec<Bytes>, last: FlushMode) -> Result<CompressionResult, Error> {
     let gone = || Error::new(Kind::Internal, "the answer cannot be compressed: its thread has ended");
