@@ -1,6 +1,6 @@
 //! The machine: threads, timers, sockets, descriptors, chance.
 //!
-//! - `thread_id`: the index of a thread, for what each thread has of its own.
+//! - `thread_id`: the index of a thread. `per_thread`: a value for each thread, made when it asks.
 //! - `deadline_timer`: one timer for deadlines that move.
 //! - `socket`: a connected socket of the network or of the file system. `descriptors`: the reserve of open files.
 //! - `backoff`: waits that grow. `random`: numbers for jitter and choices, not for secrets.
@@ -20,6 +20,7 @@ pub mod backoff;
 pub mod deadline_timer;
 pub mod descriptors;
 pub mod detached;
+pub mod per_thread;
 pub mod random;
 pub mod socket;
 pub mod thread_id;

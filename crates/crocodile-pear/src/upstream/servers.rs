@@ -91,7 +91,7 @@ impl SharedState {
             timeouts: settings.timeouts.clone(),
             max_head: settings.max_head,
             lists: settings.lists.clone(),
-            counters: carry.state(ConnectionCounters::new),
+            counters: carry.state(ConnectionCounters::default),
             bound: settings.balance.bound,
             cookie: (settings.balance.by == Way::Cookie && settings.has_several())
                 .then(|| settings.balance.cookie.as_str().into()),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::runtime::thread_id::{self, THREADS};
+use crate::runtime::per_thread::PerThread;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheOwner {
@@ -33,22 +33,17 @@ pub enum CacheOutcome {
 pub const OUTCOMES: [&str; 6] = ["hit", "miss", "stale", "revalidated", "collapsed", "bypass"];
 
 /// The counters of one cache.
-pub struct Traffic(Box<[OutcomeCounters]>);
+#[derive(Default)]
+pub struct Traffic(PerThread<OutcomeCounters>);
 
 /// The counters of a thread, on a cache line that no other thread writes.
 #[derive(Default)]
 #[repr(align(64))]
 struct OutcomeCounters([AtomicU64; OUTCOMES.len()]);
 
-impl Default for Traffic {
-    fn default() -> Self {
-        Traffic((0..THREADS).map(|_| OutcomeCounters::default()).collect())
-    }
-}
-
 impl Traffic {
     pub fn count(&self, outcome: CacheOutcome) {
-        self.0[thread_id::index()].0[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.0.own().0[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many there were, in the order of [`OUTCOMES`].

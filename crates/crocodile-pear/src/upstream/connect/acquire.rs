@@ -47,7 +47,7 @@ impl Goal {
     }
 
     fn shard(&self) -> &PoolShard {
-        &self.pool.shards[self.thread]
+        self.pool.shard(self.thread)
     }
 
     fn state(&self) -> MutexGuard<'_, ShardState> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::runtime::thread_id::{self, THREADS};
+use crate::runtime::per_thread::PerThread;
 
 /// The counters of an upstream at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,19 +51,16 @@ pub(crate) enum ConnectionEvent {
 #[repr(align(128))]
 struct ThreadCounters([AtomicU64; 11]);
 
-pub(crate) struct ConnectionCounters([ThreadCounters; THREADS]);
+#[derive(Default)]
+pub(crate) struct ConnectionCounters(PerThread<ThreadCounters>);
 
 impl ConnectionCounters {
-    pub(crate) fn new() -> Self {
-        ConnectionCounters(std::array::from_fn(|_| ThreadCounters::default()))
-    }
-
     pub(crate) fn count(&self, event: ConnectionEvent) {
         self.add(event, 1);
     }
 
     pub(crate) fn add(&self, event: ConnectionEvent, times: u64) {
-        self.0[thread_id::index()].0[event as usize].fetch_add(times, Ordering::Relaxed);
+        self.0.own().0[event as usize].fetch_add(times, Ordering::Relaxed);
     }
 
     /// Adds up. Calls continue meanwhile: each sum is right, but the sums are not all of the same moment.
@@ -94,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_threads_count_adds_up() {
-        let counters = ConnectionCounters::new();
+        let counters = ConnectionCounters::default();
         let calls = 1_000;
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -22,7 +22,8 @@ use crate::error::{Error, Kind};
 use crate::net::protocol::Protocol;
 use crate::runtime::deadline_timer::{self, Alarm};
 use crate::runtime::descriptors;
-use crate::runtime::thread_id::{self, THREADS};
+use crate::runtime::per_thread::PerThread;
+use crate::runtime::thread_id;
 use crate::telemetry::request_record::Opening;
 
 /// The connections of one server.
@@ -31,7 +32,7 @@ use crate::telemetry::request_record::Opening;
 /// is needed because the pool may be dropped, and its connections closed, on any thread. It is never held across
 /// an await.
 pub(crate) struct ConnectionPool {
-    pub(crate) shards: Box<[PoolShard]>,
+    shards: PerThread<PoolShard>,
     pub(crate) connector: Connector,
     pub(crate) protocol: Protocol,
     pub(crate) bounds: ConnectionBounds,
@@ -136,14 +137,20 @@ impl ConnectionPool {
         bounds: ConnectionBounds,
         counters: Arc<ConnectionCounters>,
     ) -> Self {
-        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let shard = |_| PoolShard {
-            state: Mutex::default(),
-            freed: Arc::default(),
-            permits: bounds.connections.open.map(permits),
-            waiting: AtomicUsize::new(0),
-        };
-        ConnectionPool { shards: (0..THREADS).map(shard).collect(), connector, protocol, bounds, counters }
+        ConnectionPool { shards: PerThread::default(), connector, protocol, bounds, counters }
+    }
+
+    /// The shard of a thread.
+    pub(crate) fn shard(&self, thread: usize) -> &PoolShard {
+        self.shards.of(thread, || {
+            let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+            PoolShard {
+                state: Mutex::default(),
+                freed: Arc::default(),
+                permits: self.bounds.connections.open.map(permits),
+                waiting: AtomicUsize::new(0),
+            }
+        })
     }
 
     /// Whether calls may share connections, over HTTP/2.
@@ -186,7 +193,7 @@ impl ConnectionPool {
         if state.kept.is_empty() {
             return None;
         }
-        let permit = match &self.shards[thread].permits {
+        let permit = match &self.shard(thread).permits {
             Some(permits) => Some(permits.clone().try_acquire_owned().ok()?),
             None => None,
         };
@@ -251,13 +258,13 @@ impl ConnectionPool {
     }
 
     pub(crate) fn state(&self, thread: usize) -> MutexGuard<'_, ShardState> {
-        self.shards[thread].state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shard(thread).state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a shared connection no further calls.
     pub(crate) fn retire(&self, thread: usize, session: &Session) {
         self.state(thread).shared.retain(|(shared, _)| !std::ptr::eq(&**shared, session));
-        self.shards[thread].freed.notify_waiters();
+        self.shard(thread).freed.notify_waiters();
     }
 
     /// Closes connections that were idle for too long or that the server has closed.
@@ -282,7 +289,7 @@ impl ConnectionPool {
         thread: usize,
         until: Timeout,
     ) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
-        let shard = &self.shards[thread];
+        let shard = self.shard(thread);
         let Some(permits) = &shard.permits else { return Ok((None, Waited::No)) };
         if let Ok(permit) = permits.clone().try_acquire_owned() {
             return Ok((Some(permit), Waited::No));
