@@ -25,7 +25,7 @@ use super::rules::key::{Key, PurgeName};
 use counters::Traffics;
 use encoded_copies::Copy;
 use entry::Entry;
-use purge::{Purge, PurgeMark, PurgeMode, PurgeStamp, PurgeVerdict, Purges, Subject};
+use purge::{Admission, Purge, PurgeMark, PurgeMode, PurgeStamp, PurgeVerdict, Purges, Subject};
 use shared_tier::Tier;
 
 /// The entries of all caches of a process.
@@ -187,6 +187,12 @@ impl Store {
         Some(found)
     }
 
+    /// The entry that has the place of this one now, fresh or stale.
+    pub(super) fn successor(&self, key: &Key, entry: &Entry) -> Option<Arc<Entry>> {
+        let found = self.search(self.part(key), key, |other| other.selector == entry.selector)?;
+        Some(found.entry)
+    }
+
     /// When a fetch begins: what is purged from here on is not kept.
     pub fn mark(&self) -> PurgeMark {
         // The stamp first: what is purged in between is newer than both.
@@ -234,24 +240,34 @@ impl Store {
                 return false;
             }
             match self.put(part, held, step) {
-                Ok(()) => return true,
+                Ok(kept) => return kept,
                 Err(back) => held = back,
             }
         }
     }
 
-    /// Puts it into its shard, for which there is room. Gives it back if it was purged meanwhile, or the room does not do.
-    fn put(&self, part: &StoreShard, mut held: Box<HeldEntry>, step: usize) -> Result<(), Box<HeldEntry>> {
+    /// Puts it into its shard, for which there is room; says whether it is kept as new. Gives it back if it was purged meanwhile, or
+    /// the room does not do.
+    fn put(&self, part: &StoreShard, mut held: Box<HeldEntry>, step: usize) -> Result<bool, Box<HeldEntry>> {
         let cost = held.cost;
         let mut shard = part.lock();
         // In the lock, so that a sweep sees either the entry or its purge.
         let admitted = self.purges.admit(&held.subject()).filter(|_| shard.step() <= step);
-        let Some((stale, number)) = admitted else {
+        let Some((admission, number)) = admitted else {
             self.release(cost + step);
             return Err(held);
         };
-        (held.checked, held.stale) = (number, stale);
+        (held.checked, held.stale) = (number, admission != Admission::Fresh);
         let old = shard.find(&held.key, |entry| entry.selector == held.entry.selector);
+        let newer = match old.and_then(|at| shard.held_mut(at)) {
+            Some(old) => old.mark <= held.mark,
+            None => admission != Admission::Purged,
+        };
+        if !newer {
+            drop(shard);
+            self.release(cost + step);
+            return Ok(false);
+        }
         let surplus = if old.is_none() { shard.surplus(&held.key) } else { None };
         self.evictions.fetch_add(u64::from(surplus.is_some()), Ordering::Relaxed);
         let old = old.or(surplus).and_then(|at| self.take(part, &mut shard, at));
@@ -262,7 +278,7 @@ impl Store {
         drop(shard);
         drop(old);
         self.release(step - grown.min(step));
-        Ok(())
+        Ok(admission != Admission::Purged)
     }
 
     /// The entry of the second tier of this key that matches; it is kept here from then on.
@@ -275,11 +291,12 @@ impl Store {
         let (entry, mark) = (Arc::new(newest.entry), PurgeMark { number, stamp: newest.stamp });
         let held = HeldEntry::new(mark, key.clone(), entry.clone());
         // Purged meanwhile: it is not even given.
-        let (stale, _) = self.purges.admit(&held.subject())?;
+        let (admission, _) =
+            self.purges.admit(&held.subject()).filter(|(admission, _)| *admission != Admission::Purged)?;
         if !newest.stale {
             self.keep(held);
         }
-        Some(FoundEntry { entry, stale: stale || newest.stale })
+        Some(FoundEntry { entry, stale: admission == Admission::Stale || newest.stale })
     }
 
     /// Sets the second tier.

@@ -15,7 +15,7 @@ use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResul
 use crate::cache::rules::cache_status::{ForwardReason, Happened};
 use crate::cache::rules::control::RequestControl;
 use crate::cache::rules::key::Key;
-use crate::cache::rules::policy::{UncachedReason, Use};
+use crate::cache::rules::policy::{UncachedReason, UpstreamFailure, Use};
 use crate::cache::rules::vary::{self, Selector, Vary, VaryRequest};
 use crate::cache::rules::{cache_status, methods};
 use crate::cache::store::counters::CacheOutcome;
@@ -189,7 +189,7 @@ impl Cache {
                     return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
                 }
                 Joined::Waits(receiver, begun, since) => {
-                    match self.wait(receiver, deadline, spare.as_ref(), since).await? {
+                    match self.wait(receiver, deadline, &subject.key, spare.as_ref(), since).await? {
                         Err(late) => return Ok(self.give(late, &asked, true)),
                         // The fetch began before a purge that this request came after.
                         Ok(CoalescedOutcome::Shared(landed))
@@ -242,18 +242,19 @@ impl Cache {
         let trial = match &spare {
             Some(stale) if self.silence.patience().is_zero() => match self.silence.try_again() {
                 // Enough others try whether it answers again.
-                None => return Ok(self.give(late(stale), asked, false)),
+                None => return Ok(self.give(late(self.spare(&errand.key, stale)), asked, false)),
                 trial => trial,
             },
             _ => None,
         };
         // A task of its own: if its client leaves, the waiting requests still get the answer.
+        let key = errand.key.clone();
         let trip = Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader);
         tokio::spawn(async move {
             trip.await;
             drop(trial);
         });
-        match self.wait(receiver, deadline, spare.as_ref(), Instant::now()).await? {
+        match self.wait(receiver, deadline, &key, spare.as_ref(), Instant::now()).await? {
             Err(late) => Ok(self.give(late, asked, false)),
             Ok(CoalescedOutcome::Shared(landed)) => Ok(self.give(landed, asked, false)),
             Ok(CoalescedOutcome::Own(answer, reason)) => Ok((self.hand_on(*answer, asked, reason), None)),
@@ -275,6 +276,7 @@ impl Cache {
         &self,
         mut receiver: oneshot::Receiver<CoalescedOutcome>,
         deadline: Option<Instant>,
+        key: &Key,
         spare: Option<&Arc<Entry>>,
         since: Instant,
     ) -> Result<Result<CoalescedOutcome, CoalescedResult>, Error> {
@@ -289,9 +291,16 @@ impl Cache {
                 self.silence.fails();
                 // Somebody waits for it, so that it is not given up.
                 tokio::spawn(receiver);
-                Ok(Err(late(spare)))
+                Ok(Err(late(self.spare(key, spare))))
             }
         }
+    }
+
+    /// The stale entry to give: if another fetch has brought a newer one meanwhile, a client may have seen that.
+    pub(super) fn spare(&self, key: &Key, stale: &Arc<Entry>) -> Arc<Entry> {
+        let successor = self.store.successor(key, stale);
+        let covers = |newer: &Arc<Entry>| newer.terms.covers(UpstreamFailure::Unreachable, Moment::now());
+        successor.filter(covers).unwrap_or_else(|| stale.clone())
     }
 
     /// An answer that several may have, for one of them.
@@ -359,8 +368,8 @@ fn read(body: &SharedBody, bytes: Option<Range<u64>>) -> AnswerBody {
 }
 
 /// A stale entry, instead of an answer that was not there in time.
-fn late(stale: &Arc<Entry>) -> CoalescedResult {
-    CoalescedResult::new(stale.clone(), Err(None), Some(StatusCode::GATEWAY_TIMEOUT))
+fn late(stale: Arc<Entry>) -> CoalescedResult {
+    CoalescedResult::new(stale, Err(None), Some(StatusCode::GATEWAY_TIMEOUT))
 }
 
 async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Result<T, Error> {

@@ -51,6 +51,16 @@ pub enum PurgeVerdict {
     Gone,
 }
 
+/// How what was fetched may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Fresh,
+    /// It must be validated.
+    Stale,
+    /// It was purged softly since its mark. It may take the place of an older one, which is stale, too: a client may have seen it.
+    Purged,
+}
+
 /// The notes of all purges that may still be about something.
 #[derive(Default)]
 pub(crate) struct Purges {
@@ -188,12 +198,17 @@ impl Purges {
         (notes.judge(subject).max(notes.doubt(subject)), self.number())
     }
 
-    /// Whether what was fetched may be kept; then whether it is stale, and the number up to which this holds. Doubt does not
-    /// forbid it: it can be validated.
-    pub fn admit(&self, subject: &Subject<'_>) -> Option<(bool, u64)> {
+    /// Whether what was fetched may be kept, and the number up to which this holds. Doubt does not forbid it: it can be validated.
+    pub fn admit(&self, subject: &Subject<'_>) -> Option<(Admission, u64)> {
         let notes = self.read();
-        let admitted = subject.mark >= notes.floor && notes.judge(subject) == PurgeVerdict::Good;
-        admitted.then(|| (notes.doubt(subject) == PurgeVerdict::Stale, self.number()))
+        let admission = match notes.judge(subject) {
+            _ if subject.mark < notes.floor => return None,
+            PurgeVerdict::Gone => return None,
+            PurgeVerdict::Stale => Admission::Purged,
+            PurgeVerdict::Good if notes.doubt(subject) == PurgeVerdict::Stale => Admission::Stale,
+            PurgeVerdict::Good => Admission::Fresh,
+        };
+        Some((admission, self.number()))
     }
 
     /// Whether a purge since its mark was about it, or a source of events was lost or back.

@@ -79,6 +79,24 @@ fn what_was_being_fetched_when_a_purge_came_is_not_kept() {
 }
 
 #[test]
+fn what_was_being_fetched_when_a_purge_came_takes_the_place_of_what_is_older() {
+    for (mode, body) in [(PurgeMode::Soft, Some("newer")), (PurgeMode::Hard, None)] {
+        let store = Store::new(1 << 20);
+        put(&store, "/1", &["t"]);
+        let older = store.mark();
+        store.purge(&tag("other"), mode);
+        let mark = store.mark();
+        store.purge(&tag("t"), mode);
+        // Its client has it before the purge is heard of: nobody is given what is older from then on.
+        assert!(!store.insert(mark, &key("/1"), entry(b"newer", &["t"])));
+        assert!(!store.insert(older, &key("/1"), entry(b"a little older", &["t"])));
+        assert_eq!(state(&store, "/1"), body.map(|_| true), "{mode:?}");
+        let found = store.find(&key("/1"), |_| true).map(|found| found.entry.body.length());
+        assert_eq!(found, body.map(|body| Some(body.len() as u64)), "{mode:?}");
+    }
+}
+
+#[test]
 fn forgotten_purges_forbid_what_was_being_fetched() {
     let store = Store::new(1 << 20);
     let mark = store.mark();
