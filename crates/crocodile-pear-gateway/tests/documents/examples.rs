@@ -65,7 +65,7 @@ fn the_items_answer_as_their_head_says_and_leave_nothing_behind() {
         let told = String::from_utf8_lossy(&told.stdout).into_owned();
         assert!(agrees(&told, &command.output), "`{}` says\n{told}\nand should say\n{}", command.line, command.output);
     }
-    drop(served);
+    served.stop();
     assert!(!folder.exists(), "{} is left", folder.display());
 }
 

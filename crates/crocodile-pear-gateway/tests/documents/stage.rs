@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crocodile_pear_demo::postgres::{Failure, Postgres};
-use crocodile_pear_stage::within;
+use crocodile_pear_stage::{until, within};
 use rustix::process::{Pid, Signal, kill_process};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_crocodile-pear");
@@ -41,6 +41,16 @@ impl Served {
         Served { process, lines }
     }
 
+    /// Waits until one signal has ended it.
+    pub fn stop(mut self) {
+        self.terminate();
+        until("the process does not end", || self.process.try_wait().unwrap().is_some());
+    }
+
+    fn terminate(&self) {
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+    }
+
     /// The number of its process.
     pub fn id(&self) -> u32 {
         self.process.id()
@@ -69,9 +79,14 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // What it has started itself ends with it.
-        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
-        let _ = within(STOP, || self.process.try_wait().transpose());
+        // Processes that it has started end with it. The second signal ends its notice to load balancers, which takes seconds.
+        let _ = within(STOP, || {
+            let ended = self.process.try_wait().transpose();
+            if ended.is_none() {
+                self.terminate();
+            }
+            ended
+        });
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
