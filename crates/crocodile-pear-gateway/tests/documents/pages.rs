@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
 
 use crocodile_pear_demo::postgres::Postgres;
 
@@ -24,6 +26,9 @@ const DATABASE: &str = "127.0.0.1:5432/items";
 /// The name under which pages save the configuration that they show.
 const CONFIG: &str = "crocodile-pear.yaml";
 
+/// The pages that are tried at the same time. Most of the time they wait for their gateways.
+const AT_ONCE: usize = 4;
+
 /// The programs that only the reader's own machine can run; a block of these is `sh`, without output.
 const READER_S: [&str; 13] = [
     "cargo",
@@ -43,8 +48,20 @@ const READER_S: [&str; 13] = [
 
 #[test]
 fn every_page_says_what_happens() {
-    let demo = Demo::begin();
-    let wrong: Vec<String> = page::all().iter().flat_map(|path| Page::read(path, &demo).wrong()).collect();
+    let (demo, pages) = (Demo::begin(), page::all());
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(path) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = Page::read(path, &demo).wrong();
+            wrong.lock().unwrap().extend(found);
+        }
+    };
+    thread::scope(|threads| {
+        for _ in 0..AT_ONCE {
+            threads.spawn(work);
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
 
@@ -66,8 +83,9 @@ struct Gateway {
 
 impl<'a> Page<'a> {
     fn read(path: &'a Path, demo: &'a Demo) -> Self {
-        let name = path.file_stem().unwrap();
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
+        // Pages of two folders may have the same name.
+        let place = path.strip_prefix(root()).unwrap().with_extension("");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(place);
         fs::create_dir_all(&folder).unwrap();
         Page { path, demo, folder, database: None, served: OnceLock::new() }
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ const LINES: usize = 1000;
 /// A gateway, or the demo, until it is dropped.
 pub struct Served {
     process: Child,
-    lines: mpsc::Receiver<String>,
+    // Several pages look at one demo.
+    lines: Mutex<mpsc::Receiver<String>>,
 }
 
 impl Served {
@@ -38,7 +39,7 @@ impl Served {
         let (sender, lines) = mpsc::sync_channel(LINES);
         // It reads on when nobody listens any more, and drops what it cannot keep: a full pipe would stop the process.
         thread::spawn(move || told.lines().map_while(Result::ok).for_each(|line| drop(sender.try_send(line))));
-        Served { process, lines }
+        Served { process, lines: Mutex::new(lines) }
     }
 
     /// Waits until one signal has ended it.
@@ -58,9 +59,9 @@ impl Served {
 
     /// The next line with `words` in what it says.
     pub fn line(&self, words: &str) -> String {
-        let mut told = String::new();
+        let (mut told, lines) = (String::new(), self.lines.lock().unwrap());
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no `{words}` in:\n{told}"));
+            let line = lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no `{words}` in:\n{told}"));
             if line.contains(words) {
                 return line;
             }
@@ -110,7 +111,7 @@ impl Demo {
             &std::env::temp_dir(),
         );
         // One line tells both.
-        let line = served.lines.iter().find(|line| line.contains("The gateway is at")).unwrap();
+        let line = served.line("The gateway is at");
         let mut addresses = line.split("http://").skip(1).map(|rest| rest.split([',', ' ']).next().unwrap());
         let mut next = || addresses.next().unwrap().trim_end_matches('.').to_owned();
         Demo { gateway: next(), upstreams: next(), _served: served }
