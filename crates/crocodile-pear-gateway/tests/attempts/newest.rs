@@ -4,16 +4,20 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use crate::stage::accept::Accepting;
 use crate::stage::gateway::Gateway;
 use crate::stage::shop::{Asked, Shop, answer};
 use crate::stage::{PATIENCE, scratch};
+
+/// The first byte of a handshake of TLS (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 22;
 
 /// The text outside the folder that is served.
 const OUTSIDE: &str = "what lies outside the folder";
@@ -126,7 +130,8 @@ const PATHS: [&str; 40] = [
 
 struct Scene {
     gateway: Gateway,
-    shop: Shop,
+    /// The server of all upstreams.
+    host: Accepting,
     evil: Shop,
     /// The requests that the upstreams have received since the last attempt.
     calls: Arc<Mutex<Vec<Asked>>>,
@@ -217,9 +222,19 @@ impl Scene {
     fn new() -> Self {
         let calls: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let noted = calls.clone();
-        let shop = Shop::open(move |asked, stream| {
-            noted.lock().unwrap().push(asked.clone());
-            says(asked, stream)
+        let host = Accepting::begin(move |mut stream| {
+            // The handshake of TLS is not waited for: the gateway would give up after seconds.
+            let mut first = [0];
+            stream.peek(&mut first)?;
+            if first == [HANDSHAKE] {
+                return Ok(());
+            }
+            let mut reader = BufReader::new(stream.try_clone()?);
+            while let Some(asked) = Asked::read(&mut reader)? {
+                noted.lock().unwrap().push(asked.clone());
+                says(&asked, &mut stream)?;
+            }
+            Ok(())
         });
         let evil = Shop::open(|_, stream| stream.write_all(&answer(200, "", "evil")));
         let folder = folder();
@@ -255,14 +270,14 @@ endpoints:
 ",
             folder = folder.display()
         );
-        let file = scratch(format!("newest_{}.yaml", shop.address.port()));
-        fs::write(&file, config.replace("HOST", &shop.address.to_string())).unwrap();
+        let file = scratch(format!("newest_{}.yaml", host.address.port()));
+        fs::write(&file, config.replace("HOST", &host.address.to_string())).unwrap();
         let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
-        Scene { gateway, shop, evil, calls, held: 0, failed: Vec::new(), count: 0 }
+        Scene { gateway, host, evil, calls, held: 0, failed: Vec::new(), count: 0 }
     }
 
     fn place(&self, address: &str) -> String {
-        address.replace("HOST", &self.shop.address.to_string()).replace("EVIL", &self.evil.address.to_string())
+        address.replace("HOST", &self.host.address.to_string()).replace("EVIL", &self.evil.address.to_string())
     }
 
     /// The whole answer to a request, on a connection of its own.
@@ -282,7 +297,7 @@ endpoints:
         let bad = calls.iter().find(|asked| {
             asked.target.starts_with("/admin")
                 || asked.find("x-evil").is_some()
-                || asked.field("host") != self.shop.address.to_string()
+                || asked.field("host") != self.host.address.to_string()
                 || wrong(asked)
         });
         if let Some(bad) = bad {
