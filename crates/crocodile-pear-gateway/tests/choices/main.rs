@@ -61,7 +61,12 @@ impl Client {
         let request = |user: &usize| format!("GET /shop HTTP/1.1\r\nhost: h\r\nx-user: {user}\r\n\r\n");
         let requests: String = users.iter().map(request).collect();
         self.0.get_mut().write_all(requests.as_bytes()).unwrap();
-        users.iter().map(|_| self.read().body.starts_with("new")).collect()
+        let side = |said: Said| match said.body.split(' ').next() {
+            Some("new") => true,
+            Some("old") => false,
+            _ => panic!("neither server answered: {}{}", said.head, said.body),
+        };
+        users.iter().map(|_| side(self.read())).collect()
     }
 
     fn read(&mut self) -> Said {
