@@ -30,9 +30,6 @@ pub use self::shutdown::{SHUTDOWNS, shutdown};
 use crate::gateway::Gateway;
 use crate::{PATIENCE, found, pause, scratch, until, within};
 
-/// Requests a second.
-const RATE: u32 = 200;
-
 /// All faults, by what fails.
 pub fn all() -> impl Iterator<Item = &'static Fault> {
     let tables = [postgresql::FAULTS, redis::FAULTS, dns::FAULTS, tls::FAULTS, machine::FAULTS, identity::FAULTS];
@@ -216,6 +213,8 @@ pub struct Times {
     pub during: Duration,
     /// After it is whole.
     pub after: Duration,
+    /// Requests a second.
+    pub rate: u32,
     /// By how much longer than on an idle machine an answer may take.
     pub slack: u32,
 }
@@ -226,14 +225,16 @@ impl Times {
         before: Duration::from_secs(2),
         during: Duration::from_secs(6),
         after: Duration::from_secs(2),
+        rate: 200,
         slack: 1,
     };
 
-    /// The times of the tests.
+    /// The times of the tests, which run several faults at the same time.
     pub const SHORT: Times = Times {
         before: Duration::from_millis(500),
         during: Duration::from_millis(1500),
         after: Duration::from_millis(500),
+        rate: 100,
         slack: 10,
     };
 }
@@ -261,7 +262,7 @@ struct Stage {
 
 impl Stage {
     /// `None` if a program is not installed.
-    fn set(program: &Path, faults: &[&Fault], document: &str) -> Option<Self> {
+    fn set(program: &Path, faults: &[&Fault], rate: u32, document: &str) -> Option<Self> {
         let name = faults.iter().map(|fault| fault.name).collect::<Vec<_>>().join(" + ");
         let letters = ["a", "b"];
         let sceneries: Option<Vec<_>> = faults.iter().zip(letters).map(|(fault, letter)| (fault.set)(letter)).collect();
@@ -276,14 +277,14 @@ impl Stage {
         let gateway = Gateway::begin(command).unwrap_or_else(|error| panic!("{name}: {error}\n{}", config.text()));
         let asks =
             sceneries.iter().map(|scenery| (0..load::KNOWN).map(|number| scenery.ask(number)).collect()).collect();
-        let load = Load::begin(gateway.address, RATE, asks);
+        let load = Load::begin(gateway.address, rate, asks);
         Some(Stage { name, sceneries, config, file, gateway, load })
     }
 }
 
 /// Runs faults at the same time, and judges every answer. `None` if a program is not installed.
 pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> Option<Figures> {
-    let Stage { name, mut sceneries, config, file, gateway, load } = Stage::set(program, faults, "")?;
+    let Stage { name, mut sceneries, config, file, gateway, load } = Stage::set(program, faults, times.rate, "")?;
     pause(times.before);
     load.enter(Phase::During);
     sceneries.iter_mut().for_each(|scenery| scenery.strike(&gateway));

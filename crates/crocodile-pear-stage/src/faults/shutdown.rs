@@ -20,7 +20,7 @@ pub const SHUTDOWNS: [&str; 8] = [
     "identity/collector_silent",
 ];
 
-/// The most clients that may connect in the moment in which the listener closes. A client comes every five milliseconds.
+/// The most clients that may connect in the moment in which the listener closes. A client comes every five milliseconds or more.
 const LATE: usize = 2;
 
 /// The gateway stops at once, and for requests in flight it has this time.
@@ -30,7 +30,7 @@ const TIMES: &str = "clients: { grace: 0s, drain: 3s }\n";
 pub fn shutdown(program: &Path, name: &str, times: Times) -> Option<Figures> {
     let fault = all().find(|fault| fault.name == name).unwrap_or_else(|| panic!("there is no fault {name}"));
     let fault: &Fault = fault;
-    let Stage { name, mut sceneries, file, mut gateway, load, .. } = Stage::set(program, &[fault], TIMES)?;
+    let Stage { name, mut sceneries, file, mut gateway, load, .. } = Stage::set(program, &[fault], times.rate, TIMES)?;
     pause(times.before);
     load.enter(Phase::During);
     sceneries.iter_mut().for_each(|scenery| scenery.strike(&gateway));

@@ -17,6 +17,10 @@ const NAME: &str = "127.0.0.1";
 /// Nobody is called who is not trusted; after some handshakes the breaker is open.
 const DISTRUSTED: Meanwhile = Meanwhile { statuses: &[502, 503], within: Duration::from_secs(1), right: 0 };
 
+/// The time to connect where the server is silent, and where a handshake of a busy machine may take long.
+const QUICK: &str = "500ms";
+const PATIENT: &str = "10s";
+
 /// The time to connect is over.
 const LATE: Meanwhile = Meanwhile { statuses: &[502, 503, 504], within: Duration::from_secs(2), right: 0 };
 
@@ -34,7 +38,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         short: true,
         ..fault("tls/expired", DISTRUSTED, "expired", |letter| {
-            secured(letter, |own| {
+            secured(letter, PATIENT, |own| {
                 own.show(own.authority.sign_with(&[NAME], |params| {
                     (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
                 }));
@@ -42,25 +46,27 @@ pub(super) const FAULTS: &[Fault] = &[
         })
     },
     fault("tls/not_valid_yet", DISTRUSTED, "cannot connect", |letter| {
-        secured(letter, |own| {
+        secured(letter, PATIENT, |own| {
             own.show(own.authority.sign_with(&[NAME], |params| {
                 (params.not_before, params.not_after) = (date_time_ymd(2901, 1, 1), date_time_ymd(2902, 1, 1));
             }));
         })
     }),
     fault("tls/foreign", DISTRUSTED, "cannot connect", |letter| {
-        secured(letter, |own| own.show(Authority::new().sign(&[NAME])))
+        secured(letter, PATIENT, |own| own.show(Authority::new().sign(&[NAME])))
     }),
     fault("tls/another_name", DISTRUSTED, "cannot connect", |letter| {
-        secured(letter, |own| own.show(own.authority.sign(&["other.test"])))
+        secured(letter, PATIENT, |own| own.show(own.authority.sign(&["other.test"])))
     }),
-    fault("tls/clear", LATE, "cannot connect", |letter| secured(letter, |own| own.server.behave(Manner::Clear))),
+    fault("tls/clear", LATE, "cannot connect", |letter| secured(letter, QUICK, |own| own.server.behave(Manner::Clear))),
     fault("tls/handshake_silent", LATE, "cannot connect", |letter| {
-        secured(letter, |own| own.server.behave(Manner::Silent))
+        secured(letter, QUICK, |own| own.server.behave(Manner::Silent))
     }),
-    fault("tls/handshake_reset", LATE, "cannot connect", |letter| secured(letter, |own| own.relay.set(Way::Reset))),
+    fault("tls/handshake_reset", LATE, "cannot connect", |letter| {
+        secured(letter, QUICK, |own| own.relay.set(Way::Reset))
+    }),
     fault("tls/slow", Meanwhile { statuses: &[], within: Duration::from_secs(1), right: 100 }, "", |letter| {
-        secured(letter, |own| own.relay.set(Way::Slow(Duration::from_millis(20))))
+        secured(letter, QUICK, |own| own.relay.set(Way::Slow(Duration::from_millis(20))))
     }),
 ];
 
@@ -83,7 +89,7 @@ fn config(identity: &Identity) -> ServerConfig {
     identity.server(secure::ALL_VERSIONS)
 }
 
-fn secured(letter: &str, strike: fn(&Own)) -> Option<Box<dyn Scenery>> {
+fn secured(letter: &str, connect: &str, strike: fn(&Own)) -> Option<Box<dyn Scenery>> {
     let authority = Authority::new();
     let server = Changing::new(config(&authority.sign(&[NAME])));
     let relay = Relay::to(server.address);
@@ -91,7 +97,7 @@ fn secured(letter: &str, strike: fn(&Own)) -> Option<Box<dyn Scenery>> {
     std::fs::write(&file, authority.pem()).unwrap();
     let config = Config {
         upstreams: format!(
-            "  {letter}: {{ url: 'https://{}', tls: {{ ca: '{}' }}, timeout: {{ connect: 500ms }}, \
+            "  {letter}: {{ url: 'https://{}', tls: {{ ca: '{}' }}, timeout: {{ connect: {connect} }}, \
              breaker: {{ open: 500ms, probes: 1 }} }}\n",
             relay.address,
             file.display()
