@@ -29,10 +29,11 @@ impl Bouncer {
         let port = free_port();
         let file = database.folder().join(format!("{mode}_{port}.ini"));
         let settings = format!(
-            "[databases]\npostgres = host=127.0.0.1 port={} user=postgres dbname=postgres\n[pgbouncer]\n\
+            "[databases]\npostgres = host=127.0.0.1 port={} user=postgres dbname={}\n[pgbouncer]\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n\
              default_pool_size = {}\nmax_client_conn = 500\n",
             database.port,
+            database.name(),
             if mode == "session" { 40 } else { 4 },
         );
         fs::write(&file, settings).unwrap();

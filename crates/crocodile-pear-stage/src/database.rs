@@ -1,7 +1,9 @@
-//! A PostgreSQL server of the test's own.
+//! A PostgreSQL server of the test's own, or a database of its own in a server that tests share.
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crocodile_pear_demo::postgres::{Failure, Postgres};
 use tokio::runtime::{Builder, Runtime};
@@ -9,8 +11,14 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
 pub struct Database {
     pub port: u16,
-    server: Postgres,
+    server: Arc<Postgres>,
+    name: String,
 }
+
+/// The server that tests share. It ends with the process: its watcher sees to that.
+static SHARED: OnceLock<Option<Arc<Postgres>>> = OnceLock::new();
+
+static DATABASES: AtomicUsize = AtomicUsize::new(0);
 
 impl Database {
     /// `None` where PostgreSQL is not installed.
@@ -20,42 +28,59 @@ impl Database {
 
     /// The same with further settings.
     pub fn with(settings: &[&str]) -> Option<Self> {
-        let usual = ["fsync=off", "max_connections=50", "log_min_messages=fatal"];
-        match Postgres::start(&[&usual[..], settings].concat()) {
-            Ok(server) => Some(Database { port: server.port(), server }),
-            Err(Failure::Failed(why)) => panic!("PostgreSQL does not start: {why}"),
-            Err(Failure::Missing) => {
-                println!("skipped: install postgresql to run this test");
-                assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
-                None
-            }
-        }
+        Some(Self::of(Arc::new(launch(&[&["max_connections=50"], settings].concat())?), "postgres".to_owned()))
+    }
+
+    /// A database in the server that tests share, for those that neither stop it nor change its settings.
+    pub fn shared() -> Option<Self> {
+        let server = SHARED.get_or_init(|| launch(&["max_connections=300"]).map(Arc::new)).clone()?;
+        let name = format!("own{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        let whole = Self::of(server.clone(), "postgres".to_owned());
+        whole.connect().run(&format!("create database {name}")).unwrap();
+        Some(Self::of(server, name))
+    }
+
+    fn of(server: Arc<Postgres>, name: String) -> Self {
+        Database { port: server.port(), server, name }
+    }
+
+    fn own(&mut self) -> &mut Postgres {
+        Arc::get_mut(&mut self.server).expect("no other test has this server")
     }
 
     /// Stops it, and breaks all connections.
     pub fn stop(&mut self) {
-        self.server.stop();
+        self.own().stop();
     }
 
     /// Kills it, as a power cut would.
     pub fn kill(&mut self) {
-        self.server.kill();
+        self.own().kill();
     }
 
     /// Starts it again, on the same port.
     pub fn restart(&mut self) {
-        self.server.restart(self.port).unwrap();
+        let port = self.port;
+        self.own().restart(port).unwrap();
     }
 
     /// Sends a signal, as `STOP`, to the server and all that it has started.
-    pub fn signal(&self, name: &str) {
+    pub fn signal(&self, signal: &str) {
+        assert_eq!(Arc::strong_count(&self.server), 1, "no other test has this server");
         let server = self.server.id();
-        let children = format!("kill -s {name} {server} $(cat /proc/{server}/task/*/children)");
+        let children = format!("kill -s {signal} {server} $(cat /proc/{server}/task/*/children)");
         assert!(Command::new("sh").args(["-c", &children]).status().unwrap().success());
     }
 
+    /// The name of the database in its server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     pub fn url(&self) -> String {
-        self.server.url()
+        let url = self.server.url();
+        let (server, _) = url.rsplit_once('/').expect("a URL with the name of a database");
+        format!("{server}/{}", self.name)
     }
 
     /// Where files of the test may be that the server reads.
@@ -81,6 +106,19 @@ impl Database {
 
     pub fn connect(&self) -> Session {
         self.try_connect().expect("it listens")
+    }
+}
+
+/// A server; `None` where PostgreSQL is not installed.
+fn launch(settings: &[&str]) -> Option<Postgres> {
+    match Postgres::start(&[&["fsync=off", "log_min_messages=fatal"], settings].concat()) {
+        Ok(server) => Some(server),
+        Err(Failure::Failed(why)) => panic!("PostgreSQL does not start: {why}"),
+        Err(Failure::Missing) => {
+            println!("skipped: install postgresql to run this test");
+            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            None
+        }
     }
 }
 

@@ -85,7 +85,7 @@ fn a_database_that_is_silent_opens_the_breaker() {
 
 #[test]
 fn what_the_database_refuses_does_not_open_the_breaker() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let settings = ", breaker: { failures: 2, calls: 2, open: 60s }";
     let scene = gateway("breaker_refusals", &database, settings, ENDPOINTS);
     let mut client = scene.client();
@@ -125,7 +125,7 @@ fn a_breaker_is_on_where_none_is_written() {
 
 #[test]
 fn statements_that_take_long_do_not_open_the_breaker() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let slow = "  GET /a:
     pipeline:
       - sql: { to: main, query: 'select pg_sleep(2)::text as a', one: true }

@@ -74,7 +74,7 @@ fn a_host_that_is_silent_is_no_outage() {
 
 #[test]
 fn a_standby_is_found_by_its_role() {
-    let Some(primary) = Database::start() else { return };
+    let Some(primary) = Database::shared() else { return };
     for (role, status) in [("primary", 200), ("standby", 503), ("prefer-standby", 200), ("read-only", 503)] {
         let url = format!("{}?target_session_attrs={role}", primary.url());
         let config = format!("databases: {{ main: '{url}' }}\n{ENDPOINTS}");

@@ -77,7 +77,7 @@ fn a_restart_is_not_seen_by_who_reads() {
 
 #[test]
 fn a_write_that_took_too_long_may_have_been_done() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let session = database.connect();
     session.run("create table written (n int)").unwrap();
     let endpoints = "  POST /a:

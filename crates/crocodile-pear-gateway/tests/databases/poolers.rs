@@ -95,11 +95,11 @@ fn ask_all(scenes: &[Scene], time: Duration) -> (usize, Vec<(usize, u64)>) {
 /// How long the gateways are asked: a moment, or as many seconds as `POOLER_SECONDS` says.
 fn time() -> Duration {
     let seconds = std::env::var("POOLER_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    seconds.map_or(Duration::from_secs(2), Duration::from_secs)
+    seconds.map_or(Duration::from_secs(1), Duration::from_secs)
 }
 
 fn every_row_is_its_own(mode: &str, settings: &str) {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let Some(bouncer) = Bouncer::start(&database, mode) else { return };
     tables(&database);
     let config = format!("databases:\n  main: {{ url: '{}'{settings} }}\n{}", bouncer.url(), endpoints());
@@ -129,7 +129,7 @@ fn every_row_is_the_endpoints_own_behind_a_pooler_in_session_mode() {
 
 #[test]
 fn statements_with_names_behind_a_pooler_fail_and_say_why() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let Some(bouncer) = Bouncer::start(&database, "transaction") else { return };
     tables(&database);
     let config = format!("databases:\n  main: {{ url: '{}', statements: named }}\n{}", bouncer.url(), endpoints());
@@ -147,7 +147,7 @@ fn statements_with_names_behind_a_pooler_fail_and_say_why() {
 
 #[test]
 fn a_pooler_is_named_when_it_is_met() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let Some(bouncer) = Bouncer::start(&database, "transaction") else { return };
     tables(&database);
     let scene =
@@ -161,7 +161,7 @@ fn a_pooler_is_named_when_it_is_met() {
 
 #[test]
 fn a_column_that_changes_its_type_gives_no_wrong_value() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     for statements in ["named", "unnamed"] {
         let session = database.connect();
         session.run("drop table if exists changing; create table changing (v int not null); insert into changing values (1)").unwrap();

@@ -33,7 +33,7 @@ const INSERT: &str = "  POST /items:
 
 #[test]
 fn rules_of_the_database_are_told_without_its_names() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let session = database.connect();
     session.run(TABLES).unwrap();
     session.run("create table gone (id int)").unwrap();
@@ -70,7 +70,7 @@ fn rules_of_the_database_are_told_without_its_names() {
 
 #[test]
 fn a_wrong_statement_is_told_with_its_line() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run("create table items (id int, at point)").unwrap();
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("databases_wrong.yaml");
     let config = format!(

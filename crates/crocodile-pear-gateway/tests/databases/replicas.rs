@@ -1,5 +1,5 @@
-//! Statements with `read_only`: on the replicas, in turn, and nothing can be changed. Two servers of their own stand for a primary and
-//! its replica: what is in their tables tells where a statement ran.
+//! Statements with `read_only`: on the replicas, in turn, and nothing can be changed. Two databases stand for a primary and its replica,
+//! of servers of their own where one fails: what is in their tables tells where a statement ran.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -33,14 +33,22 @@ const ENDPOINTS: &str = "endpoints:
 
 /// A server whose table says which it is.
 fn server(name: &str) -> Option<Database> {
-    let database = Database::start()?;
+    Some(named(name, Database::start()?))
+}
+
+/// The same for a test that leaves the server alone: it is a database of the shared one.
+fn database(name: &str) -> Option<Database> {
+    Some(named(name, Database::shared()?))
+}
+
+fn named(name: &str, database: Database) -> Database {
     let session = database.connect();
     session.run("create table here (name text)").unwrap();
     session.run(&format!("insert into here values ('{name}')")).unwrap();
     let note =
         "create function note(name text) returns text language sql as 'insert into here values (name) returning name'";
     session.run(note).unwrap();
-    Some(database)
+    database
 }
 
 fn scene(name: &str, primary: &Database, replicas: &[&Database]) -> Scene {
@@ -71,7 +79,7 @@ fn row(name: &str) -> String {
 
 #[test]
 fn reads_run_on_the_replicas_in_turn_and_all_else_on_the_primary() {
-    let (Some(primary), Some(a), Some(b)) = (server("primary"), server("a"), server("b")) else { return };
+    let (Some(primary), Some(a), Some(b)) = (database("primary"), database("a"), database("b")) else { return };
     let scene = scene("replicas", &primary, &[&a, &b]);
     let mut client = scene.client();
     assert_eq!(counted(&mut client, 20), BTreeMap::from([(row("a"), 10), (row("b"), 10)]));
@@ -83,7 +91,7 @@ fn reads_run_on_the_replicas_in_turn_and_all_else_on_the_primary() {
 
 #[test]
 fn what_changes_something_is_refused_and_not_done() {
-    let (Some(primary), Some(replica)) = (server("primary"), server("replica")) else { return };
+    let (Some(primary), Some(replica)) = (database("primary"), database("replica")) else { return };
     // Without a replica it is the primary that refuses.
     for (name, replicas) in [("replica_refuses", &[&replica][..]), ("primary_refuses", &[])] {
         let scene = scene(name, &primary, replicas);
@@ -102,7 +110,7 @@ fn what_changes_something_is_refused_and_not_done() {
 
 #[test]
 fn a_replica_that_is_killed_fails_no_read() {
-    let (Some(primary), Some(mut a), Some(mut b)) = (server("primary"), server("a"), server("b")) else { return };
+    let (Some(primary), Some(mut a), Some(mut b)) = (database("primary"), server("a"), server("b")) else { return };
     let scene = scene("replica_killed", &primary, &[&a, &b]);
     let mut client = scene.client();
     counted(&mut client, 10);
@@ -123,7 +131,7 @@ fn a_replica_that_is_killed_fails_no_read() {
 
 #[test]
 fn reads_do_not_need_the_primary() {
-    let (Some(mut primary), Some(replica)) = (server("primary"), server("replica")) else { return };
+    let (Some(mut primary), Some(replica)) = (server("primary"), database("replica")) else { return };
     primary.stop();
     let scene = scene("primary_away", &primary, &[&replica]);
     let mut client = scene.client();
@@ -133,7 +141,7 @@ fn reads_do_not_need_the_primary() {
 
 #[test]
 fn a_statement_is_checked_where_it_runs() {
-    let (Some(primary), Some(replica)) = (server("primary"), server("replica")) else { return };
+    let (Some(primary), Some(replica)) = (database("primary"), database("replica")) else { return };
     replica.connect().run("alter table here rename column name to other").unwrap();
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("databases_checked_replica.yaml");
     let config = format!(
@@ -167,7 +175,7 @@ endpoints:
 
 #[test]
 fn a_replica_that_hangs_costs_no_read() {
-    let (Some(primary), Some(a), Some(b)) = (server("primary"), server("a"), server("b")) else { return };
+    let (Some(primary), Some(a), Some(b)) = (database("primary"), server("a"), server("b")) else { return };
     let urls = format!("'{}', '{}'", a.url(), b.url());
     // Without the others, a read would wait for longer than any test does.
     let patient = "connect: 1h, wait: 1h, timeout: 1h, connections: 2, breaker: off";
@@ -190,7 +198,7 @@ fn a_replica_that_hangs_costs_no_read() {
 
 #[test]
 fn a_slow_read_stays_where_it_is() {
-    let (Some(primary), Some(replica)) = (server("primary"), server("replica")) else { return };
+    let (Some(primary), Some(replica)) = (database("primary"), database("replica")) else { return };
     let read = "endpoints:
   GET /slow:
     pipeline:

@@ -65,7 +65,7 @@ fn counted(scene: &Scene, error: &str) -> u64 {
 
 #[test]
 fn a_slow_read_does_not_hold_those_behind_it() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let scene = gateway("slow_neighbour", &database, ", connections: 4", &endpoints("30s"));
     warm(&scene);
     let before = counted(&scene, "");
@@ -88,7 +88,7 @@ fn a_slow_read_does_not_hold_those_behind_it() {
 
 #[test]
 fn a_read_that_runs_out_of_time_is_stopped_and_its_neighbours_are_not() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let scene = gateway("late_neighbour", &database, ", connections: 4", &endpoints("2s"));
     warm(&scene);
     let _lock = held(&database);
@@ -114,7 +114,7 @@ const STREAM: &str = "  GET /c:
 
 #[test]
 fn what_cannot_share_is_not_kept_waiting_by_what_can() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run("create table a (n int)").unwrap();
     let scene = gateway("fair", &database, ", connections: 2", STREAM);
     for _ in 0..5 {
@@ -142,6 +142,6 @@ fn what_cannot_share_is_not_kept_waiting_by_what_can() {
 
 /// How many wait in the server.
 fn running(database: &Database) -> usize {
-    let sql = "select count(*) from pg_stat_activity where state = 'active' and wait_event = 'advisory'";
+    let sql = "select count(*) from pg_stat_activity where datname = current_database() and state = 'active' and wait_event = 'advisory'";
     database.connect().one(sql).unwrap().parse().unwrap()
 }

@@ -108,7 +108,7 @@ fn a_statement_is_stopped_over_tls_too() {
 
 #[test]
 fn a_server_without_tls_is_told_nothing_where_tls_is_required() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run("create role guest login password 'secret'").unwrap();
     let preferred = scene("tls_none_prefer", database.port, "&sslmode=prefer", None);
     assert_eq!(preferred.client().get("/tls").body, r#"{"ssl":false}"#);
@@ -186,7 +186,7 @@ fn hear(mut stream: TcpStream, config: Option<Arc<ServerConfig>>) -> String {
 
 #[test]
 fn a_unix_socket_needs_no_name() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let folder = database.folder().display().to_string().replace('/', "%2F");
     let url = format!("postgres://postgres@{folder}:{}/postgres", database.port);
     let scene = Scene::new("databases_tls_socket", &format!("databases: {{ main: '{url}' }}\n{ENDPOINTS}"));

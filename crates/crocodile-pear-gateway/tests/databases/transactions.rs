@@ -30,7 +30,7 @@ const ACCOUNTS: &str = "create table accounts (id int primary key, amount int ch
 
 #[test]
 fn a_transaction_is_done_whole_or_not_at_all() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     let session = database.connect();
     session.run(ACCOUNTS).unwrap();
     let scene = gateway("transaction", &database, "", MOVE);
@@ -42,13 +42,15 @@ fn a_transaction_is_done_whole_or_not_at_all() {
     assert_eq!(client.ask("POST", "/move/1/2", &[], "300").status, 422);
     assert_eq!(client.ask("POST", "/move/1/2", &[], "\"x\"").status, 400);
     assert_eq!(amounts(), "70 30");
-    let open = "select count(*) from pg_stat_activity where state like 'idle in%'";
+    let open = "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in%'";
     assert_eq!(session.one(open).as_deref(), Some("0"));
 }
 
 #[test]
 fn transactions_in_each_others_way_all_come_to_their_end() {
-    let Some(database) = Database::with(&["default_transaction_isolation=serializable"]) else { return };
+    // Transactions that wait for each other are looked for after a second, unless it is said otherwise.
+    let settings = ["default_transaction_isolation=serializable", "deadlock_timeout=20ms"];
+    let Some(database) = Database::with(&settings) else { return };
     let session = database.connect();
     session.run(ACCOUNTS).unwrap();
     session.run("update accounts set amount = 1000").unwrap();
@@ -72,7 +74,7 @@ fn transactions_in_each_others_way_all_come_to_their_end() {
 
 #[test]
 fn statements_stand_beside_requests_and_items() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run(ACCOUNTS).unwrap();
     let scene = gateway("beside", &database, "", MOVE);
     let mut client = scene.client();

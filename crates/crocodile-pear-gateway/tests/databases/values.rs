@@ -44,7 +44,7 @@ const TYPES: &str = "create type mood as enum ('sad', 'it''s fine');
 
 #[test]
 fn values_come_back_as_they_went() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run(TYPES).unwrap();
     let path = |at: usize| format!("/t{at}");
     let endpoint = |(at, (kind, _)): (usize, &(&str, _))| echo(&path(at), &format!("select $1::{kind} as v"));
@@ -85,7 +85,7 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
 
 #[test]
 fn what_does_not_fit_is_refused_without_a_word_of_sql() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run(TYPES).unwrap();
     let path = |at: usize| format!("/t{at}");
     let endpoint = |(at, (kind, ..)): (usize, &(&str, _, _))| echo(&path(at), &format!("select $1::{kind} as v"));
@@ -104,7 +104,7 @@ fn what_does_not_fit_is_refused_without_a_word_of_sql() {
 
 #[test]
 fn a_value_is_never_read_as_sql() {
-    let Some(database) = Database::start() else { return };
+    let Some(database) = Database::shared() else { return };
     database.connect().run("create table items (id int primary key, value text)").unwrap();
     let endpoints = "  POST /items/{id}:
     pipeline:
