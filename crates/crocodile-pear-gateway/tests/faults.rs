@@ -47,7 +47,7 @@ fn clients_get_what_they_may_get_while_something_fails() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Faults of the short form that run at the same time: they wait more than they work.
+/// The number of faults of the short form that run at the same time: they wait more than they work.
 const TOGETHER: usize = 4;
 
 /// Runs the faults of the short form; every other one with a reload.

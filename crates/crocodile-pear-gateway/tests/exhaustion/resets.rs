@@ -19,20 +19,20 @@ use super::stage::frames::{
 use super::stage::gateway::Gateway;
 use super::stage::{PATIENCE, scratch, within};
 
-/// How many requests are reset in each row. `RESETS=100000 cargo test --release --test exhaustion reset` sends as many;
+/// Returns the number of requests that are reset in each row. `RESETS=100000 cargo test --release --test exhaustion reset` sends as many;
 /// `TABLE=sql` tries one of the rows.
 fn resets() -> usize {
     std::env::var("RESETS").ok().and_then(|count| count.parse().ok()).unwrap_or(SUITE)
 }
 
-/// As many as the suite sends: several times the places of each bound below, so that a place lost by every eighth request is missed at
-/// the end of the row.
+/// The number that the suite sends: about eight times the places of the largest bound below, so that a place lost by every eighth request is
+/// missed at the end of the row.
 const SUITE: usize = 500;
 
 /// Requests that wait at the same time.
 const TOGETHER: usize = 40;
 
-/// How much the process may grow while four fifths of the requests come, in KiB: 2 KiB for each in the suite, which is less than a
+/// Returns the most that the process may grow while four fifths of the requests come, in KiB: 2 KiB for each in the suite, which is less than a
 /// request or an answer takes; less than 55 bytes for each of 100,000.
 fn growth(count: usize) -> u64 {
     if count > SUITE { 4 << 10 } else { 800 }
