@@ -16,9 +16,19 @@ const WAYS: [(&str, &str); 3] = [
     ("checked", ", retry: { attempts: 3 }, health: { path: /item, interval: 500ms, timeout: 500ms, unhealthy: 2 }"),
 ];
 
-/// Requests a second: half of the thousand that a long run has, as machines that test are busy.
+/// Requests a second for each of them: fewer than the thousand of a long run, as machines that test are busy.
 fn rate() -> u64 {
-    if times() > 1 { 1_000 } else { 500 }
+    if times() > 1 { 1_000 } else { 250 }
+}
+
+/// Tries all of them in parallel: most of the time is waited.
+fn each_way(test: impl Fn(&str, &str) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for (way, more) in WAYS {
+            scope.spawn(move || test(way, more));
+        }
+    });
 }
 
 struct Three {
@@ -68,7 +78,7 @@ fn hardly_noticed(way: &str, seen: &Seen) {
 
 #[test]
 fn a_server_that_answers_500_is_hardly_noticed() {
-    for (way, more) in WAYS {
+    each_way(|way, more| {
         let three = Three::new(&format!("fails_{way}"), more);
         let load = three.load();
         three.servers[2].mood.fails.store(true, Ordering::SeqCst);
@@ -78,24 +88,24 @@ fn a_server_that_answers_500_is_hardly_noticed() {
         assert!(later < 20 * times(), "{way}: it still got {later}");
         three.servers[2].mood.fails.store(false, Ordering::SeqCst);
         comes_back(&three, way);
-    }
+    });
 }
 
 #[test]
 fn a_server_that_stalls_is_hardly_noticed() {
-    for (way, more) in WAYS {
+    each_way(|way, more| {
         let three = Three::new(&format!("stalls_{way}"), more);
         let load = three.load();
         three.servers[2].mood.set(|mood| &mood.stalls, true);
         hardly_noticed(way, &load.join().unwrap());
         three.servers[2].mood.set(|mood| &mood.stalls, false);
         comes_back(&three, way);
-    }
+    });
 }
 
 #[test]
 fn a_server_that_is_killed_is_hardly_noticed() {
-    for (way, more) in WAYS {
+    each_way(|way, more| {
         let mut three = Three::new(&format!("killed_{way}"), more);
         let load = three.load();
         let [first, second, third] = three.servers;
@@ -103,13 +113,13 @@ fn a_server_that_is_killed_is_hardly_noticed() {
         hardly_noticed(way, &load.join().unwrap());
         three.servers = [first, second, Server::at(address)];
         comes_back(&three, way);
-    }
+    });
 }
 
 /// A process that is stopped still accepts connections, as far as the kernel does it for it.
 #[test]
 fn a_stopped_process_is_hardly_noticed() {
-    for (way, more) in WAYS {
+    each_way(|way, more| {
         let servers = [(); 3].map(|()| Server::at(free_address()));
         let behind = Scene::new(&format!("behind_{way}"), &format!("'http://{}'", servers[2].address));
         let urls =
@@ -121,7 +131,7 @@ fn a_stopped_process_is_hardly_noticed() {
         hardly_noticed(way, &load.join().unwrap());
         behind.gateway.signal("CONT").unwrap();
         comes_back(&Three { servers, scene }, way);
-    }
+    });
 }
 
 /// Calls go to all three again.
