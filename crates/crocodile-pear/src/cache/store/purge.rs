@@ -55,9 +55,9 @@ pub enum PurgeVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Fresh,
-    /// It must be validated.
+    /// The entry must be validated.
     Stale,
-    /// It was purged softly since its mark. It may take the place of an older one, which is stale, too: a client may have seen it.
+    /// The entry was purged softly since its mark. It may take the place of an older one: a client may have seen it.
     Purged,
 }
 
