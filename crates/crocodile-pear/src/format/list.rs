@@ -299,6 +299,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_list_in_one_piece_does_not_hold_the_core() {
+        // So long that there are sixteen turns.
+        const LONG: usize = 16 * TURN;
         for (media, before, part) in [
             ("application/json", "[1", ",1"),
             ("application/x-ndjson", "1\n", "\n"),
@@ -309,7 +311,7 @@ mod tests {
             ("text/event-stream", "data: 1\n\n", "data: 1\n\n"),
         ] {
             let end = if before.starts_with('[') { "]" } else { "" };
-            let text = [before, &part.repeat((8 << 20) / part.len()), end].concat();
+            let text = [before, &part.repeat(LONG / part.len()), end].concat();
             let ((), turns) = beside(async {
                 let Ok(OpenedList::List(mut list)) = open(answer(media, vec![text.into()]), 1000).await else {
                     panic!("no list: {media}")
@@ -317,7 +319,7 @@ mod tests {
                 while list.item().await.expect("sound").is_some() {}
             })
             .await;
-            assert!(turns >= (8 << 20) / TURN, "{media}, {part:?}: {turns}");
+            assert!(turns >= LONG / TURN, "{media}, {part:?}: {turns}");
         }
     }
 
