@@ -17,7 +17,8 @@ use super::pool::{DatabaseLease, DatabasePool};
 use super::query::{PreparedStatement, Query};
 use super::stop;
 use crate::error::Error;
-use crate::runtime::thread_id::{self, THREADS};
+use crate::runtime::per_thread::PerThread;
+use crate::runtime::thread_id;
 
 /// So many reads share a connection, also while others are free: to wake one more process of the server costs more than to wait for
 /// these. Measured with 10, 64 and 1,000 clients: more is no faster.
@@ -30,7 +31,8 @@ const TURN: usize = SEATS;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The connections that are shared, by the core.
-pub(super) struct SharedConnections([Arc<Core>; THREADS]);
+#[derive(Default)]
+pub(super) struct SharedConnections(PerThread<Arc<Core>>);
 
 /// Locked by its own core only, where each core has a thread.
 #[derive(Default)]
@@ -78,19 +80,13 @@ pub(super) enum ReadPlace {
     Shared(Seat),
 }
 
-impl Default for SharedConnections {
-    fn default() -> Self {
-        SharedConnections(std::array::from_fn(|_| Arc::default()))
-    }
-}
-
 impl SharedConnections {
     /// A place for a read: on a shared connection, on a free one, or whichever comes first.
     ///
     /// # Errors
     /// The errors of a lease.
     pub(super) async fn place(&self, pool: &Arc<DatabasePool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
-        let core = &self.0[thread_id::index()];
+        let core = self.0.own();
         if query.is_long() {
             return pool.lease().await.map(ReadPlace::Alone);
         }
@@ -111,7 +107,7 @@ impl SharedConnections {
             // It is needed elsewhere.
             return ReadPlace::Alone(lease);
         }
-        let core = &self.0[index];
+        let core = self.0.own();
         let connection = Arc::new(SharedConnection {
             lease: Some(lease),
             core: core.clone(),
