@@ -426,7 +426,7 @@ fn no_expression_hangs_or_aborts() {
     for source in hostile {
         let Ok(filter) = Filter::compile(&source, &[]) else { continue };
         let input = value::list(vec![1isize.into()]);
-        // Without the time in which other tests and programs have the processor.
+        // CPU time, because other tests and programs take turns with this thread.
         let (done, took) = meter::alone(|| {
             let before = worked(begun);
             let done = filter.evaluate(input, &mut |_| value::null(), filter.work / share);
@@ -449,7 +449,7 @@ fn no_expression_hangs_or_aborts() {
     show(&slowest.1, slowest.0);
 }
 
-/// The time in which this thread had a processor; the time since `begun` where the system does not report it.
+/// The CPU time of this thread, or the time since `begun` where the system does not report it.
 fn worked(begun: Instant) -> Duration {
     let report = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = report.split(' ').next().and_then(|first| first.parse().ok());

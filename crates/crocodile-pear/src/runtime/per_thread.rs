@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::thread_id::{self, THREADS};
 
-/// A value for each thread, made when the thread first asks for it: few threads call each of many servers.
+/// A value for each thread, made when the thread first asks for it. A program may call many servers, each from few threads.
 pub struct PerThread<T>(Box<[OnceLock<Box<T>>]>);
 
 impl<T> Default for PerThread<T> {

@@ -86,7 +86,7 @@ static SLOW: LazyLock<WorkerPool<(OwnedSemaphorePermit, CompressionJob)>> =
 /// A permit for each of these threads. A load waits for one before it is sent to them, and a load of another answer comes next.
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(*WORKERS)));
 
-/// All permits: until they are dropped, no thread begins a load.
+/// Takes all permits. No thread begins a load until they are dropped.
 #[cfg(test)]
 pub async fn all_places() -> OwnedSemaphorePermit {
     let all = u32::try_from(*WORKERS).expect("few threads");

@@ -104,7 +104,7 @@ const CACHE: [(&str, &str, &str, CacheFigure); 11] = [
     (
         "crocodile_pear_cache_refused_total",
         "counter",
-        "Answers that were not stored because they are too large or were purged while they were fetched.",
+        "Answers that were not stored as fresh because they are too large, were purged while they were fetched, or are older than the stored one.",
         |seen| seen.refused,
     ),
     (

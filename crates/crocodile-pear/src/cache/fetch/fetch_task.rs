@@ -174,7 +174,7 @@ impl Trip {
 
     fn land_stale(&self, status: Option<StatusCode>, leader: oneshot::Sender<CoalescedOutcome>) {
         let Some(entry) = self.errand.stale.as_ref() else { return };
-        let entry = self.cache.spare(&self.errand.key, entry);
+        let entry = self.cache.newest(&self.errand.key, entry);
         let status = Some(status.unwrap_or(StatusCode::BAD_GATEWAY));
         self.land(&CoalescedResult::new(entry, Err(None), status), leader);
     }

@@ -242,7 +242,7 @@ impl Cache {
         let trial = match &spare {
             Some(stale) if self.silence.patience().is_zero() => match self.silence.try_again() {
                 // Enough others try whether it answers again.
-                None => return Ok(self.give(late(self.spare(&errand.key, stale)), asked, false)),
+                None => return Ok(self.give(late(self.newest(&errand.key, stale)), asked, false)),
                 trial => trial,
             },
             _ => None,
@@ -291,13 +291,13 @@ impl Cache {
                 self.silence.fails();
                 // Somebody waits for it, so that it is not given up.
                 tokio::spawn(receiver);
-                Ok(Err(late(self.spare(key, spare))))
+                Ok(Err(late(self.newest(key, spare))))
             }
         }
     }
 
-    /// The stale entry to give: if another fetch has brought a newer one meanwhile, a client may have seen that.
-    pub(super) fn spare(&self, key: &Key, stale: &Arc<Entry>) -> Arc<Entry> {
+    /// The stale entry to give: the newer one, if another fetch has brought one meanwhile, because a client may have seen that.
+    pub(super) fn newest(&self, key: &Key, stale: &Arc<Entry>) -> Arc<Entry> {
         let successor = self.store.successor(key, stale);
         let covers = |newer: &Arc<Entry>| newer.terms.covers(UpstreamFailure::Unreachable, Moment::now());
         successor.filter(covers).unwrap_or_else(|| stale.clone())

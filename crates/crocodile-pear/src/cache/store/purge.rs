@@ -57,7 +57,7 @@ pub(crate) enum Admission {
     Fresh,
     /// The entry must be validated.
     Stale,
-    /// The entry was purged softly since its mark. It may take the place of an older one: a client may have seen it.
+    /// The entry was purged softly since its mark. It may replace an older one, because a client may have seen it.
     Purged,
 }
 
