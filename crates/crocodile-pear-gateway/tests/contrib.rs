@@ -30,8 +30,7 @@ fn contrib(file: &str) -> PathBuf {
 fn missing(program: &str) -> bool {
     let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !there {
-        println!("skipped: install prometheus to run this test");
-        assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+        stage::skip("prometheus");
     }
     !there
 }

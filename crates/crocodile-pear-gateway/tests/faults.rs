@@ -9,10 +9,9 @@
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use crocodile_pear_stage::faults::{self, Fault, Figures, Reload, SHUTDOWNS, Times};
+use crocodile_pear_stage::in_parallel;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crocodile-pear");
 
@@ -47,23 +46,16 @@ fn clients_get_what_they_may_get_while_something_fails() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The number of faults of the short form that run at the same time: they wait more than they work.
+/// The number of faults that run at the same time: each mostly waits.
 const TOGETHER: usize = 4;
 
-/// Runs the faults of the short form; every other one with a reload.
+/// Runs the faults that are marked as short. Every second one has a reload.
 fn short() -> Vec<String> {
     let reload = |at: usize| if at.is_multiple_of(2) { Reload::Never } else { Reload::Meanwhile };
     // The last of the table takes longest, so it is begun first.
-    let faults: Vec<_> = faults::all().filter(|fault| fault.short).enumerate().collect();
-    let next = AtomicUsize::new(1);
-    let work = || {
-        let take = || faults.len().checked_sub(next.fetch_add(1, Ordering::Relaxed)).map(|at| faults[at]);
-        std::iter::from_fn(take).flat_map(|(at, fault)| run(&[fault], Times::SHORT, reload(at))).collect::<Vec<_>>()
-    };
-    thread::scope(|scope| {
-        let workers = [(); TOGETHER].map(|()| scope.spawn(work));
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    })
+    let mut faults: Vec<_> = faults::all().filter(|fault| fault.short).enumerate().collect();
+    faults.reverse();
+    in_parallel(TOGETHER, faults, |(at, fault)| run(&[fault], Times::SHORT, reload(at))).concat()
 }
 
 fn long(names: &[&str]) -> Vec<String> {

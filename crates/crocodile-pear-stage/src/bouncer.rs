@@ -38,8 +38,7 @@ impl Bouncer {
         );
         fs::write(&file, settings).unwrap();
         let Ok(server) = launch(&file) else {
-            println!("skipped: install pgbouncer to run this test");
-            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            crate::skip("pgbouncer");
             return None;
         };
         let bouncer = Bouncer { port, file, server };

@@ -15,6 +15,7 @@ pub mod gates;
 pub mod gateway;
 pub mod logs;
 pub mod names;
+mod parallel;
 pub mod play;
 pub mod ports;
 pub mod redis;
@@ -27,6 +28,7 @@ pub mod upstream;
 mod wait;
 
 pub use crocodile_pear_peers::{PATIENCE, absent, accept, asked, authority, changing, http2, moody, served, shop};
+pub use parallel::in_parallel;
 pub use wait::{found, pause, until, within};
 
 /// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.
@@ -39,6 +41,12 @@ pub fn scratch(name: impl AsRef<std::path::Path>) -> std::path::PathBuf {
     let folder = target().join("stage");
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(name)
+}
+
+/// Says that a test is skipped because a program is missing. In CI, that fails the test.
+pub fn skip(package: &str) {
+    println!("skipped: install {package} to run this test");
+    assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
 }
 
 fn target() -> std::path::PathBuf {

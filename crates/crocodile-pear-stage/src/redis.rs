@@ -24,8 +24,7 @@ impl Redis {
     pub fn start() -> Option<Self> {
         let port = free_port();
         let Ok(server) = launch(port) else {
-            println!("skipped: install redis-server to run this test");
-            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            crate::skip("redis-server");
             return None;
         };
         let redis = Redis { port, server };

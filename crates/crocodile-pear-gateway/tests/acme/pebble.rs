@@ -194,8 +194,7 @@ fn program() -> Option<PathBuf> {
         Some(built)
     });
     if found.is_none() {
-        println!("skipped: install Pebble, or Go 1.24 to build it with, to run this test");
-        assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+        crate::stage::skip("Pebble, or Go 1.24 to build it with,");
     }
     found.clone()
 }

@@ -8,7 +8,8 @@ use crate::{Attempt, By, PASS, Play};
 /// So many bytes are written to what does not end, if they are taken.
 const ENDLESS: usize = 64 << 20;
 
-/// The chunks of one byte in a body. Each takes 32 bytes if it is held: those of all copies are five times what they may hold.
+/// The number of chunks in a body of one-byte chunks. A chunk that is held takes 32 bytes: all copies together would take five times the
+/// memory that they may take.
 const CHUNKS: usize = 1 << 20;
 
 /// Reads a request, which comes in one read: its head is small.

@@ -9,10 +9,11 @@ use crate::{Attempt, By, EACH, PASS, Play, READ};
 /// More white space than a body may have.
 const GROWN: usize = 24 << 20;
 
-/// White space before items. A debug build scans it slowly: there is no more than all copies need to exceed `MOST` if it is held.
+/// White space before items: if it were held, all copies together would exceed `MOST`. There is no more, because a debug build scans it
+/// slowly.
 const SCANNED: usize = 7 << 20;
 
-/// White space in a list: JSON that never comes to its second sign.
+/// A list with so much white space that its end is out of reach.
 fn spaces(length: usize) -> Vec<u8> {
     [b"[", vec![b' '; length].as_slice(), b"]"].concat()
 }
@@ -61,7 +62,7 @@ fn play(coding: &str, body: Vec<u8>) -> Play {
     })
 }
 
-/// The bodies, each with its coding. White space has this length.
+/// The bodies, each with its coding. `length` is the length of the white space in them.
 fn bodies(length: usize) -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let spaces = spaces(length);
     let (gzipped, brotlied) = (gzip(&spaces), brotli(&spaces));

@@ -29,16 +29,16 @@ use std::time::{Duration, Instant};
 use stage::accept::Accepting;
 use stage::client::{Client, Piece};
 use stage::gateway::Gateway;
-use stage::pause;
+use stage::{in_parallel, pause};
 
 /// Copies of an attempt at the same time.
 const COPIES: usize = 4;
 
-/// The most memory that all copies may make the process hold without their bodies, in KiB: each decoder has a window, that of
-/// brotli 4 MiB.
+/// The most memory, in KiB, that all copies together may take beside their bodies: each has the window of a decoder, which is
+/// 4 MiB for brotli.
 const MOST: u64 = 24 << 10;
 
-/// The most memory with the bodies, in KiB: a step reads 16 MiB of a body, and each copy may have so much.
+/// The same with their bodies: a step reads up to 16 MiB of a body, in each copy.
 const MOST_READ: u64 = MOST + ((COPIES as u64 * 16) << 10);
 
 /// An attempt.
@@ -223,11 +223,8 @@ fn every_attempt_ends_as_it_should_and_holds_little_and_stops_nobody() {
         ("frames", frames::attempts, MOST),
         ("clients", clients::attempts, MOST_READ),
     ];
-    // Each has a gateway of its own: one table computes while another waits, and none holds memory that another is judged by.
-    let outcomes: Vec<Outcome> = thread::scope(|threads| {
-        let running = tables.map(|(name, attempts, most)| threads.spawn(move || run(name, attempts(), most)));
-        running.into_iter().map(|table| table.join().unwrap()).collect()
-    });
+    // Each has its own gateway: one computes while another waits, and the memory of each is measured alone.
+    let outcomes = in_parallel(tables.len(), tables.to_vec(), |(name, attempts, most)| run(name, attempts(), most));
     let count: usize = outcomes.iter().map(|outcome| outcome.count).sum();
     let peak = outcomes.iter().map(|outcome| outcome.peak).max().unwrap();
     let longest = outcomes.iter().map(|outcome| outcome.longest).max().unwrap();

@@ -16,7 +16,7 @@ use crate::stage::gateway::Gateway;
 use crate::stage::shop::{Asked, Shop, answer};
 use crate::stage::{PATIENCE, scratch};
 
-/// The first byte of a handshake of TLS (RFC 8446, section 5.1).
+/// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
 /// The text outside the folder that is served.
@@ -223,7 +223,7 @@ impl Scene {
         let calls: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let noted = calls.clone();
         let host = Accepting::begin(move |mut stream| {
-            // The handshake of TLS is not waited for: the gateway would give up after seconds.
+            // A TLS handshake has no answer. Closing at once saves the seconds after which the gateway gives up.
             let mut first = [0];
             stream.peek(&mut first)?;
             if first == [HANDSHAKE] {

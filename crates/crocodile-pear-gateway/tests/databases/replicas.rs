@@ -1,5 +1,5 @@
 //! Statements with `read_only`: on the replicas, in turn, and nothing can be changed. Two databases stand for a primary and its replica,
-//! of servers of their own where one fails: what is in their tables tells where a statement ran.
+//! on two servers where one of them fails. The rows of their tables say where a statement ran.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn server(name: &str) -> Option<Database> {
     Some(named(name, Database::start()?))
 }
 
-/// The same for a test that leaves the server alone: it is a database of the shared one.
+/// The same in the shared server, for a test that does not stop it.
 fn database(name: &str) -> Option<Database> {
     Some(named(name, Database::shared()?))
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::time::Instant;
 
-use crate::database::Database;
+use crate::database::{Database, OF_GATEWAYS};
 use crate::gateway;
 
 const LISTS: &str = "  GET /some/{n}:
@@ -47,23 +47,20 @@ fn a_client_that_leaves_ends_its_statement() {
     let Some(database) = Database::shared() else { return };
     let scene = gateway("leaves", &database, ", connections: 2", LISTS);
     let session = database.connect();
-    let active = || {
-        session.one("select count(*) from pg_stat_activity where datname = current_database() and state = 'active' and query like '%generate_series%' and pid <> pg_backend_pid()")
-    };
+    let active = || session.sessions("state = 'active' and query like '%generate_series%'");
     let mut stream = TcpStream::connect(scene.gateway.address).unwrap();
     // Much more than all buffers hold; the server makes all rows before it sends the first one.
     std::io::Write::write_all(&mut stream, b"GET /some/3000000 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut piece = [0; 4096];
     stream.read_exact(&mut piece).unwrap();
-    assert_eq!(active().as_deref(), Some("1"));
+    assert_eq!(active(), 1);
     drop(stream);
-    scene.until("it is stopped", || active().as_deref() == Some("0"));
+    scene.until("it is stopped", || active() == 0);
     // Its connection serves on.
     for _ in 0..4 {
         assert_eq!(scene.client().get("/some/1").status, 200);
     }
-    let open = session.one("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'crocodile-pear'");
-    assert!(open.unwrap().parse::<u32>().unwrap() <= 2);
+    assert!(session.sessions(OF_GATEWAYS) <= 2);
 }
 
 #[test]
@@ -75,8 +72,8 @@ fn a_statement_that_takes_too_long_is_stopped() {
     assert_eq!(reply.status, 504, "{}", reply.body);
     assert!(begun.elapsed().as_secs() < 5);
     let session = database.connect();
-    let asleep = "select count(*) from pg_stat_activity where datname = current_database() and state = 'active' and query like '%pg_sleep%' and pid <> pg_backend_pid()";
-    scene.until("it is stopped", || session.one(asleep).as_deref() == Some("0"));
+    let asleep = "state = 'active' and query like '%pg_sleep%'";
+    scene.until("it is stopped", || session.sessions(asleep) == 0);
 }
 
 #[test]
@@ -91,7 +88,5 @@ fn one_connection_serves_all_threads() {
         .collect();
     let good: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
     assert_eq!(good, 16 * 50);
-    let open =
-        database.connect().one("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'crocodile-pear'");
-    assert_eq!(open.as_deref(), Some("1"));
+    assert_eq!(database.connect().sessions(OF_GATEWAYS), 1);
 }

@@ -142,6 +142,5 @@ fn what_cannot_share_is_not_kept_waiting_by_what_can() {
 
 /// How many wait in the server.
 fn running(database: &Database) -> usize {
-    let sql = "select count(*) from pg_stat_activity where datname = current_database() and state = 'active' and wait_event = 'advisory'";
-    database.connect().one(sql).unwrap().parse().unwrap()
+    database.connect().sessions("state = 'active' and wait_event = 'advisory'")
 }

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
-use std::thread;
+use std::sync::OnceLock;
 
 use crocodile_pear_demo::postgres::Postgres;
+use crocodile_pear_stage::in_parallel;
 
 use crate::page::{self, Block, Command, agrees, blocks};
 use crate::root;
@@ -26,7 +25,7 @@ const DATABASE: &str = "127.0.0.1:5432/items";
 /// The name under which pages save the configuration that they show.
 const CONFIG: &str = "crocodile-pear.yaml";
 
-/// The pages that are tried at the same time. Most of the time they wait for their gateways.
+/// The number of pages that are tried at the same time: each mostly waits for its gateway.
 const AT_ONCE: usize = 4;
 
 /// The programs that only the reader's own machine can run; a block of these is `sh`, without output.
@@ -49,19 +48,7 @@ const READER_S: [&str; 13] = [
 #[test]
 fn every_page_says_what_happens() {
     let (demo, pages) = (Demo::begin(), page::all());
-    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(path) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let found = Page::read(path, &demo).wrong();
-            wrong.lock().unwrap().extend(found);
-        }
-    };
-    thread::scope(|threads| {
-        for _ in 0..AT_ONCE {
-            threads.spawn(work);
-        }
-    });
-    let wrong = wrong.into_inner().unwrap();
+    let wrong = in_parallel(AT_ONCE, pages, |path| Page::read(&path, &demo).wrong()).concat();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
 

@@ -7,7 +7,8 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crocodile_pear_demo::postgres::{Failure, Postgres};
+use crocodile_pear_demo::postgres::Postgres;
+use crocodile_pear_stage::database::launch;
 use crocodile_pear_stage::{until, within};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -45,7 +46,7 @@ impl Served {
     /// Waits until one signal has ended it.
     pub fn stop(mut self) {
         self.terminate();
-        until("the process does not end", || self.process.try_wait().unwrap().is_some());
+        until("the process ends", || self.process.try_wait().unwrap().is_some());
     }
 
     fn terminate(&self) {
@@ -80,7 +81,8 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // Processes that it has started end with it. The second signal ends its notice to load balancers, which takes seconds.
+        // Processes that it has started end with it. The first signal begins a notice to load balancers that takes seconds; the
+        // second one ends that.
         let _ = within(STOP, || {
             let ended = self.process.try_wait().transpose();
             if ended.is_none() {
@@ -132,13 +134,5 @@ pub fn shell(line: &str, folder: &Path) -> Output {
 
 /// Starts a PostgreSQL if the page or example needs one. Gives nothing if PostgreSQL is not installed.
 pub fn postgres() -> Option<Postgres> {
-    match Postgres::start(&["fsync=off", "max_connections=50", "log_min_messages=fatal"]) {
-        Ok(postgres) => Some(postgres),
-        Err(Failure::Failed(why)) => panic!("PostgreSQL does not start: {why}"),
-        Err(Failure::Missing) => {
-            println!("skipped: install postgresql to try what needs it");
-            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
-            None
-        }
-    }
+    launch(&["max_connections=50"])
 }

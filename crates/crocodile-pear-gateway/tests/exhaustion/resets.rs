@@ -17,16 +17,15 @@ use super::stage::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE, block, frame,
 };
 use super::stage::gateway::Gateway;
-use super::stage::{PATIENCE, scratch, within};
+use super::stage::{PATIENCE, in_parallel, scratch, within};
 
-/// Returns the number of requests that are reset in each row. `RESETS=100000 cargo test --release --test exhaustion reset` sends as many;
+/// Returns the number of requests that are reset in each row. `RESETS=100000 cargo test --release --test exhaustion reset` sets it;
 /// `TABLE=sql` tries one of the rows.
 fn resets() -> usize {
     std::env::var("RESETS").ok().and_then(|count| count.parse().ok()).unwrap_or(SUITE)
 }
 
-/// The number that the suite sends: about eight times the places of the largest bound below, so that a place lost by every eighth request is
-/// missed at the end of the row.
+/// The number in the suite: about eight times the largest bound below. If every eighth request loses its place, the row fails at its end.
 const SUITE: usize = 500;
 
 /// Requests that wait at the same time.
@@ -433,7 +432,7 @@ fn reset_all(version: u8) -> Vec<String> {
     let count = resets();
     let only = std::env::var("TABLE").unwrap_or_default();
     let (scene, mut failed) = (Scene::new(version), Vec::new());
-    // HTTP/2 has no upgrade as HTTP/1.1 has it.
+    // HTTP/2 has no `upgrade` field.
     let has = |row: &&Row| row.name.contains(&only) && (version == 1 || !row.fields.contains("upgrade"));
     for row in ROWS.iter().filter(has) {
         let name = format!("{} over HTTP/{version}", row.name);
@@ -470,10 +469,7 @@ fn reset_all(version: u8) -> Vec<String> {
 
 #[test]
 fn requests_that_are_reset_leave_nothing_in_any_table() {
-    let failed: Vec<String> = thread::scope(|scope| {
-        let versions = [1, 2].map(|version| scope.spawn(move || reset_all(version)));
-        versions.into_iter().flat_map(|version| version.join().unwrap()).collect()
-    });
+    let failed = in_parallel(2, vec![1, 2], reset_all).concat();
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crocodile_pear_demo::postgres::Postgres;
 use serde_json::{Value, json};
 
-use crate::postgres;
+use crate::stage::database::launch;
 use crate::stage::scene::{Client, Reply, Scene};
 
 /// The columns of the table, and the types of their parameters.
@@ -210,7 +210,7 @@ fn configuration(url: &str) -> String {
 
 #[test]
 fn hostile_values_are_stored_exactly_or_refused() {
-    let Some(postgres) = postgres(&[]) else { return };
+    let Some(postgres) = launch(&[]) else { return };
     let columns: Vec<String> = COLUMNS.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
     let schema = format!(
         "create type mood as enum ('happy', 'it''s'); create table kept (id serial primary key, {})",
@@ -251,7 +251,7 @@ fn hostile_values_are_stored_exactly_or_refused() {
 
 #[test]
 fn a_text_of_ten_million_bytes_is_stored_exactly() {
-    let Some(postgres) = postgres(&[]) else { return };
+    let Some(postgres) = launch(&[]) else { return };
     postgres.run("create table kept (id serial primary key, t text)").unwrap();
     let text = configuration(&postgres.url());
     let first = text.find("  POST /v:").unwrap();

@@ -13,19 +13,3 @@ mod killed;
 mod outage;
 mod rows;
 use crocodile_pear_stage as stage;
-
-use crocodile_pear_demo::postgres::{Failure, Postgres};
-
-/// A PostgreSQL of the test's own; nothing, where none is installed.
-fn postgres(settings: &[&str]) -> Option<Postgres> {
-    let usual = ["fsync=off", "log_min_messages=fatal"];
-    match Postgres::start(&[&usual[..], settings].concat()) {
-        Ok(postgres) => Some(postgres),
-        Err(Failure::Failed(why)) => panic!("PostgreSQL does not start: {why}"),
-        Err(Failure::Missing) => {
-            println!("skipped: install postgresql to run this test");
-            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
-            None
-        }
-    }
-}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crocodile_pear_demo::postgres::{Postgres, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::postgres;
+use crate::stage::database::launch;
 use crate::stage::pause;
 use crate::stage::scene::Scene;
 use crate::stage::until;
@@ -142,7 +142,7 @@ fn check(what: &str, took: Duration) {
 
 #[test]
 fn killed_and_started_again() {
-    let Some(postgres) = postgres(&["fsync=on", "max_connections=30"]) else { return };
+    let Some(postgres) = launch(&["fsync=on", "max_connections=30"]) else { return };
     let hosts = local(&postgres);
     under("killed", &hosts, postgres, |postgres, ledger, begun| {
         for _ in 0..rounds() {
@@ -162,7 +162,7 @@ fn killed_and_started_again() {
 
 #[test]
 fn stopped_and_woken() {
-    let Some(postgres) = postgres(&["max_connections=30"]) else { return };
+    let Some(postgres) = launch(&["max_connections=30"]) else { return };
     let hosts = local(&postgres);
     under("stopped", &hosts, postgres, |postgres, ledger, begun| {
         for _ in 0..rounds() / 3 {
@@ -184,7 +184,7 @@ fn stopped_and_woken() {
 
 #[test]
 fn moved_to_another_port() {
-    let Some(postgres) = postgres(&["fsync=on", "max_connections=30"]) else { return };
+    let Some(postgres) = launch(&["fsync=on", "max_connections=30"]) else { return };
     let other = free_port().unwrap();
     let hosts = format!("{},127.0.0.1:{other}", local(&postgres));
     under("moved", &hosts, postgres, |postgres, ledger, begun| {
@@ -201,7 +201,7 @@ fn moved_to_another_port() {
 #[test]
 fn out_of_connections() {
     // Three of them are for those who look after it.
-    let Some(postgres) = postgres(&["max_connections=12"]) else { return };
+    let Some(postgres) = launch(&["max_connections=12"]) else { return };
     postgres.run("create role guest login; create table writes (key bigint); grant all on writes to guest").unwrap();
     let config = configuration(&local(&postgres)).replace("postgres://postgres@", "postgres://guest@");
     let guests = "select count(*) from pg_stat_activity where usename = 'guest'";

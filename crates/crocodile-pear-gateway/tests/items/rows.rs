@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crocodile_pear_demo::postgres::Postgres;
 
-use crate::postgres;
+use crate::stage::database::launch;
 use crate::stage::scene::Scene;
 use crate::stage::until;
 
@@ -20,7 +20,7 @@ const MORE: u64 = 24 << 20;
 const FIRST: Duration = Duration::from_secs(3);
 
 fn begin(name: &str) -> Option<(Postgres, Scene)> {
-    let postgres = postgres(&[])?;
+    let postgres = launch(&[])?;
     postgres
         .run(&format!("create table big as select n as id, md5(n::text) as name from generate_series(1, {ROWS}) n"))
         .unwrap();

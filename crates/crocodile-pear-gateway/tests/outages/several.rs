@@ -7,7 +7,7 @@ use crate::load::{Load, Seen, times};
 use crate::scene::Scene;
 use crate::stage::moody::Server;
 use crate::stage::ports::free_address;
-use crate::stage::until;
+use crate::stage::{in_parallel, until};
 
 /// The configurations that people write first.
 const WAYS: [(&str, &str); 3] = [
@@ -16,19 +16,9 @@ const WAYS: [(&str, &str); 3] = [
     ("checked", ", retry: { attempts: 3 }, health: { path: /item, interval: 500ms, timeout: 500ms, unhealthy: 2 }"),
 ];
 
-/// Requests a second for each of them: fewer than the thousand of a long run, as machines that test are busy.
+/// The requests per second for each of them: fewer in the suite than in a long run, because its machine is busy.
 fn rate() -> u64 {
     if times() > 1 { 1_000 } else { 250 }
-}
-
-/// Tries all of them in parallel: most of the time is waited.
-fn each_way(test: impl Fn(&str, &str) + Sync) {
-    let test = &test;
-    std::thread::scope(|scope| {
-        for (way, more) in WAYS {
-            scope.spawn(move || test(way, more));
-        }
-    });
 }
 
 struct Three {
@@ -78,7 +68,7 @@ fn hardly_noticed(way: &str, seen: &Seen) {
 
 #[test]
 fn a_server_that_answers_500_is_hardly_noticed() {
-    each_way(|way, more| {
+    in_parallel(WAYS.len(), WAYS.to_vec(), |(way, more)| {
         let three = Three::new(&format!("fails_{way}"), more);
         let load = three.load();
         three.servers[2].mood.fails.store(true, Ordering::SeqCst);
@@ -93,7 +83,7 @@ fn a_server_that_answers_500_is_hardly_noticed() {
 
 #[test]
 fn a_server_that_stalls_is_hardly_noticed() {
-    each_way(|way, more| {
+    in_parallel(WAYS.len(), WAYS.to_vec(), |(way, more)| {
         let three = Three::new(&format!("stalls_{way}"), more);
         let load = three.load();
         three.servers[2].mood.set(|mood| &mood.stalls, true);
@@ -105,7 +95,7 @@ fn a_server_that_stalls_is_hardly_noticed() {
 
 #[test]
 fn a_server_that_is_killed_is_hardly_noticed() {
-    each_way(|way, more| {
+    in_parallel(WAYS.len(), WAYS.to_vec(), |(way, more)| {
         let mut three = Three::new(&format!("killed_{way}"), more);
         let load = three.load();
         let [first, second, third] = three.servers;
@@ -119,7 +109,7 @@ fn a_server_that_is_killed_is_hardly_noticed() {
 /// A process that is stopped still accepts connections, as far as the kernel does it for it.
 #[test]
 fn a_stopped_process_is_hardly_noticed() {
-    each_way(|way, more| {
+    in_parallel(WAYS.len(), WAYS.to_vec(), |(way, more)| {
         let servers = [(); 3].map(|()| Server::at(free_address()));
         let behind = Scene::new(&format!("behind_{way}"), &format!("'http://{}'", servers[2].address));
         let urls =

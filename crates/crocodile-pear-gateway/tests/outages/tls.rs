@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rcgen::date_time_ymd;
-use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -18,7 +17,7 @@ use crate::stage::asked::Asked;
 use crate::stage::authority::{Authority, provider};
 use crate::stage::served::Served;
 use crate::stage::shop::answer;
-use crate::stage::until;
+use crate::stage::{in_parallel, until};
 
 /// An HTTP/1.1 server under TLS.
 struct Secure {
@@ -153,7 +152,8 @@ fn a_connection_that_is_closed_says_goodbye() {
 fn no_session_is_resumed_after_the_end_of_its_certificate() {
     let (authority, files) = (Authority::new(), Files::new("sessions"));
     let ca = files.write("ca.pem", authority.pem());
-    let test = |version: &'static SupportedProtocolVersion| {
+    // In parallel, because each waits for the end of its certificate.
+    in_parallel(2, vec![&TLS12, &TLS13], |version| {
         let soon = |params: &mut rcgen::CertificateParams| {
             params.not_after = (std::time::SystemTime::now() + std::time::Duration::from_secs(4)).into();
         };
@@ -180,10 +180,5 @@ fn no_session_is_resumed_after_the_end_of_its_certificate() {
         until("the certificate ends", || get(scene.address(), "/a").starts_with("HTTP/1.1 502"));
         scene.gateway.logged("*cannot connect*expired*").unwrap();
         assert!(resumed.load(Ordering::SeqCst) > 0, "{version:?}: no session was resumed before");
-    };
-    // In parallel: the time of the certificates is waited for.
-    std::thread::scope(|scope| {
-        scope.spawn(|| test(&TLS12));
-        scope.spawn(|| test(&TLS13));
     });
 }

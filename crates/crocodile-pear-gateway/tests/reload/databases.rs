@@ -1,7 +1,7 @@
 //! Connections of databases, and what they know of statements.
 
 use crate::Kept;
-use crate::stage::database::Database;
+use crate::stage::database::{Database, OF_GATEWAYS};
 
 fn config(url: &str) -> String {
     format!(
@@ -33,8 +33,7 @@ fn connections_stay_open_and_know_their_statements() {
     assert_eq!(kept.client.get("/name/b").body, r#"{"name":"B"}"#);
     assert_eq!(kept.client.get("/pid").body, pid);
     let session = database.connect();
-    let count = "select count(*) from pg_stat_activity where application_name = 'crocodile-pear'";
-    assert_eq!(session.one(count).as_deref(), Some("1"));
+    assert_eq!(session.sessions(OF_GATEWAYS), 1);
 }
 
 #[test]
@@ -45,8 +44,7 @@ fn what_has_changed_has_no_second_pool_beside_it() {
     kept.change("connections: 1", "connections: 2");
     assert_ne!(kept.client.get("/pid").body, pid);
     let session = database.connect();
-    let count = "select count(*) from pg_stat_activity where application_name = 'crocodile-pear'";
-    kept.scene.until("the connection of before is closed", || session.one(count).as_deref() == Some("1"));
+    kept.scene.until("the connection of before is closed", || session.sessions(OF_GATEWAYS) == 1);
 }
 
 #[test]

@@ -17,10 +17,10 @@ const NAME: &str = "127.0.0.1";
 /// Nobody is called who is not trusted; after some handshakes the breaker is open.
 const DISTRUSTED: Meanwhile = Meanwhile { statuses: &[502, 503], within: Duration::from_secs(1), right: 0 };
 
-/// The time to connect where the server is silent.
+/// The connect timeout where the server is silent.
 const QUICK: &str = "500ms";
 
-/// The time to connect where a handshake of a busy machine may take long.
+/// The connect timeout where the gateway must see the certificate, also on a busy machine.
 const PATIENT: &str = "10s";
 
 /// The time to connect is over.

@@ -38,8 +38,7 @@ impl RedisProcess {
         let usual = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
         let process = Command::new("redis-server").args(usual).args(settings).stdout(Stdio::null()).spawn();
         let Ok(process) = process else {
-            println!("skipped: install redis-server to run this test");
-            assert!(std::env::var_os("CI").is_none(), "nothing is skipped in CI");
+            crocodile_pear_stage::skip("redis-server");
             return None;
         };
         let server = RedisProcess { process, port };
