@@ -285,12 +285,14 @@ fn readers_writers_and_purges_do_not_deceive_each_other() {
     // The source changes, then its change is purged, then everybody may know: nobody reads what was before.
     let store = Store::new(4 << 20);
     let (source, announced, kept) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let looked = AtomicU64::new(0);
     let running = std::sync::atomic::AtomicBool::new(true);
     let fetch = |worker: u64| {
         let mut dice = Dice(worker + 1);
         while running.load(Ordering::Relaxed) {
             let path = format!("/{}", dice.below(8));
             let known = announced.load(Ordering::SeqCst);
+            looked.fetch_add(1, Ordering::Relaxed);
             if let Some(found) = store.find(&key(&path), |_| true).filter(|found| !found.stale) {
                 let body = found.entry.body.pieces().unwrap_or_default().concat();
                 let said: u64 = String::from_utf8(body).unwrap().parse().unwrap();
@@ -313,7 +315,10 @@ fn readers_writers_and_purges_do_not_deceive_each_other() {
             let mode = if round % 2 == 0 { PurgeMode::Soft } else { PurgeMode::Hard };
             store.purge(&purge, mode);
             announced.store(round, Ordering::SeqCst);
-            (0..20).for_each(|_| std::thread::yield_now());
+            // A turn of the others is long on a busy machine, and they look often in it.
+            let enough = looked.load(Ordering::Relaxed) + 20;
+            let turns = (0..20).take_while(|_| looked.load(Ordering::Relaxed) < enough);
+            turns.for_each(|_| std::thread::yield_now());
         }
         // On a busy machine the readers may have had no turn yet.
         let turns = (0..20_000_000).take_while(|_| kept.load(Ordering::Relaxed) <= 100);
