@@ -29,7 +29,7 @@ use crocodile_pear::unstable::pipeline::step::{
     ByName, Compile, Known, KnownRoute, PublicTable, PublicWay, StreamSpec,
 };
 use crocodile_pear::unstable::pipeline::steps::Written;
-use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, UpstreamEnvironment};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Resolver, UpstreamEnvironment, UpstreamSpec};
 use http::Method;
 use indexmap::IndexMap;
 
@@ -150,7 +150,7 @@ impl Gateway {
         let beside =
             UpstreamEnvironment { files: given.files, resolver: resolver.clone(), cache, carry: carry.clone() };
         for (name, (span, spec)) in document.upstreams.iter().flatten().filter(|(_, (_, spec))| spec.choose.is_none()) {
-            match spec.compile(name, *span, &beside, problems) {
+            match UpstreamSpec::compile_marked(spec, name, *span, &beside, problems) {
                 Some(upstream) => drop(upstreams.insert(name.clone(), upstream)),
                 None => sound = false,
             }

@@ -224,4 +224,4 @@ pub use client::{
 };
 pub use error::{BoxError, CallId, Error, Fault, Kind};
 // Macros stand at the root of their crate.
-pub(crate) use {unstable_choice as choice, unstable_spec as spec};
+pub(crate) use crocodile_pear_spec::{choice, spec};

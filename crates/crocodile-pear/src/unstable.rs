@@ -3,8 +3,6 @@
 //!
 //! A program that needs something from here is welcome to say so in an issue: it then gets a place in the stable interface.
 //!
-//! The macros of the gateway, `unstable_spec!` and `unstable_choice!`, belong here too. The language wants them at the root.
-
 macro_rules! floors {
     ($($(#[$feature:meta])? $floor:ident)*) => {
         $(
@@ -42,4 +40,4 @@ floors! {
 }
 
 #[cfg_attr(doc, doc(hidden))]
-pub use crate::{unstable_choice as choice, unstable_spec as spec};
+pub use crocodile_pear_spec::{choice, spec};

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 /// The floors of the crate of jq, the lowest first.
 const JQ: &[&str] = &["error", "calendar", "hex", "meter", "json", "jq"];
 
+/// The floors of the crate of settings likewise.
+const SPEC: &[&str] = &["visible", "problem", "settings", "yaml", "document"];
+
 /// The floors of the library likewise: its folders, and the order within where there is one.
 const LIBRARY: &[&str] = &[
     "error",
-    "config::problem",
     "config",
     "runtime",
     "telemetry",
@@ -60,7 +62,7 @@ const GATEWAY: &[&str] = &[
 ];
 
 /// Macros live at the root of their crate, wherever they are written.
-const MACROS: [&str; 4] = ["choice", "spec", "unstable_choice", "unstable_spec"];
+const MACROS: [&str; 2] = ["choice", "spec"];
 
 /// Where programs have the words of the configuration.
 const PROGRAMS: [&str; 4] = ["client::items", "client::pipeline", "client::shape", "client::steps"];
@@ -68,6 +70,11 @@ const PROGRAMS: [&str; 4] = ["client::items", "client::pipeline", "client::shape
 #[test]
 fn the_crate_of_jq_knows_only_what_stands_before() {
     check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq"), JQ);
+}
+
+#[test]
+fn the_crate_of_settings_knows_only_what_stands_before() {
+    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-spec"), SPEC);
 }
 
 #[test]
@@ -83,6 +90,11 @@ fn the_gateway_knows_only_what_stands_before() {
 #[test]
 fn no_files_of_the_crate_of_jq_know_each_other_in_a_ring() {
     check_rings("../crocodile-pear-jq/src");
+}
+
+#[test]
+fn no_files_of_the_crate_of_settings_know_each_other_in_a_ring() {
+    check_rings("../crocodile-pear-spec/src");
 }
 
 #[test]

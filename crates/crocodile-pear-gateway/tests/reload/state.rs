@@ -32,6 +32,14 @@ const CHANGING: [&str; 24] = [
     "AtomicUsize",
 ];
 
+/// The crates that have state, with their folders.
+const CRATES: [(&str, &str); 4] = [
+    ("jq", "../crocodile-pear-jq/src"),
+    ("spec", "../crocodile-pear-spec/src"),
+    ("library", "../crocodile-pear/src"),
+    ("gateway", "src"),
+];
+
 /// The decisions of a reload about state: the headings of the list.
 const DECISIONS: [&str; 7] = ["anew", "call", "carried", "elsewhere", "lasting", "process", "static"];
 
@@ -39,11 +47,7 @@ const DECISIONS: [&str; 7] = ["anew", "call", "carried", "elsewhere", "lasting",
 fn all_state_has_a_decision_about_reloads() {
     let list = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reload/state.txt")).unwrap();
     let decided = decisions(&list);
-    let found: BTreeMap<String, bool> =
-        [("jq", "../crocodile-pear-jq/src"), ("library", "../crocodile-pear/src"), ("gateway", "src")]
-            .into_iter()
-            .flat_map(|(name, folder)| state(name, folder))
-            .collect();
+    let found: BTreeMap<String, bool> = CRATES.into_iter().flat_map(|(name, folder)| state(name, folder)).collect();
     assert!(found.len() > 200, "the state is not found: {found:?}");
     let mut wrong = Vec::new();
     for (name, fixed) in &found {

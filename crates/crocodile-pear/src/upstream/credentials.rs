@@ -69,22 +69,20 @@ crate::choice! {
     }
 }
 
-impl Marked<CredentialsSpec> {
+impl CredentialsSpec {
     /// Makes them ready. A token that was fetched for the same credentials is used on.
-    pub(super) fn compile(
-        &self,
+    pub(super) fn compile_marked(
+        marked: &Marked<Self>,
         given: &UpstreamEnvironment<'_>,
         problems: &mut Problems,
     ) -> Option<Arc<ClientCredentials>> {
         let reading = MarkedFiles::new(given.files);
         let files = |written: &_| reading.read(written);
-        let credentials = self.spec.compile(&UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
-        let whole = (self.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
+        let credentials = marked.spec.compile(&UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
+        let whole = (marked.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
         Some(given.carry.part(whole).settle(credentials))
     }
-}
 
-impl CredentialsSpec {
     /// Makes it ready; every problem is noted.
     pub(super) fn compile(
         &self,

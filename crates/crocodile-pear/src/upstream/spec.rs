@@ -238,7 +238,7 @@ impl UpstreamSpec {
         let timeouts = self.timeout.as_ref().map(|spec| spec.over(&Timeouts::default())).unwrap_or_default();
         let credentials = match &self.credentials {
             None => Some(None),
-            Some(credentials) => credentials.compile(given, problems).map(Some),
+            Some(credentials) => CredentialsSpec::compile_marked(credentials, given, problems).map(Some),
         };
         let cached = Cached::compile(&self.cache, name, given, problems);
         let types = self.types.as_ref().map_or(Some(Types::default()), |types| Types::compile(types, problems));
@@ -346,12 +346,10 @@ impl UpstreamSpec {
         let host = read.first().and_then(|read| read.url.host()).unwrap_or("localhost");
         if sound { spec.compile(host, files, problems) } else { None }
     }
-}
 
-impl Marked<UpstreamSpec> {
     /// Makes it ready. If nothing of it has changed, the upstream of the configuration before goes on, whole.
-    pub fn compile(
-        &self,
+    pub fn compile_marked(
+        marked: &Marked<Self>,
         name: &str,
         span: Span,
         given: &UpstreamEnvironment<'_>,
@@ -360,12 +358,12 @@ impl Marked<UpstreamSpec> {
         let reading = MarkedFiles::new(given.files);
         let files = |written: &_| reading.read(written);
         let upstream =
-            self.spec.compile(name, span, &UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
+            marked.spec.compile(name, span, &UpstreamEnvironment { files: &files, ..given.clone() }, problems)?;
         // Where its copies go may have changed.
-        if self.spec.mirror.is_some() {
+        if marked.spec.mirror.is_some() {
             return Some(upstream);
         }
-        let whole = (self.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
+        let whole = (marked.mark, reading.mark(), given.resolver.as_ref().map(Resolver::mark));
         Some(given.carry.part(("upstream", name, whole)).settle(upstream))
     }
 }
