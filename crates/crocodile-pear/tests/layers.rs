@@ -42,6 +42,9 @@ const LIBRARY: &[&str] = &[
     "unstable",
 ];
 
+/// The importers likewise: neither knows the other.
+const IMPORT: &[&str] = &["duration", "jq", "upstream_name", "yaml", "report", "outcome", "krakend", "nginx"];
+
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
     "net",
@@ -83,6 +86,14 @@ fn the_library_knows_only_what_stands_before() {
 }
 
 #[test]
+fn the_importers_know_only_what_stands_before() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-import");
+    check(&root, IMPORT);
+    let known = files(&root.join("src/nginx")).into_iter().filter(|file| lines(file).join("\n").contains("krakend::"));
+    assert_eq!(known.collect::<Vec<_>>(), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn the_gateway_knows_only_what_stands_before() {
     check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway"), GATEWAY);
 }
@@ -100,6 +111,11 @@ fn no_files_of_the_crate_of_settings_know_each_other_in_a_ring() {
 #[test]
 fn no_files_of_the_library_know_each_other_in_a_ring() {
     check_rings("src");
+}
+
+#[test]
+fn no_files_of_the_importers_know_each_other_in_a_ring() {
+    check_rings("../crocodile-pear-import/src");
 }
 
 #[test]

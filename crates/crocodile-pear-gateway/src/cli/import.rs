@@ -1,15 +1,10 @@
 //! `import`: the configuration of another gateway, as one of ours.
 //!
-//! An importer is a function from a path to [`Imported`]: the configuration as a tree of YAML (`yaml`), and a `Report` on
-//! every setting of the input. Or it is [`Unreadable`], with problems that name the place. Everything else is here: the
-//! configuration is checked, the report printed, the file written.
+//! An importer is a function of `crocodile-pear-import` from a path to [`Imported`]: the configuration as a tree of YAML,
+//! and a report on every setting of the input. Or it is [`Unreadable`], with problems that name the place. Everything
+//! else is here: the configuration is checked, the report printed, the file written.
 
-mod krakend;
-mod nginx;
-mod outcome;
-mod report;
 mod write;
-mod yaml;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,8 +16,8 @@ use serde_json::json;
 
 use super::print::print;
 use crate::config::{self, Colour, ProblemFormat, Sources};
-use outcome::{Imported, Unreadable};
-use report::Fate;
+use crocodile_pear_import::report::Fate;
+use crocodile_pear_import::{Imported, Unreadable, krakend, nginx};
 use write::Existing;
 
 #[derive(Args)]

@@ -33,10 +33,11 @@ const CHANGING: [&str; 24] = [
 ];
 
 /// The crates that have state, with their folders.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 5] = [
     ("jq", "../crocodile-pear-jq/src"),
     ("spec", "../crocodile-pear-spec/src"),
     ("library", "../crocodile-pear/src"),
+    ("import", "../crocodile-pear-import/src"),
     ("gateway", "src"),
 ];
 

@@ -1,0 +1,282 @@
+//! The service: what stands beside the endpoints.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::endpoint::{self, ImportedEndpoint, Service};
+use super::keys::{Item, ObjectKeys};
+use super::router::{self, Options};
+use super::telemetry::Telemetry;
+use super::upstreams::BackendUpstreams;
+use super::{cors, elsewhere, group, limit, old, secure, tls};
+use crate::duration;
+use crate::yaml::{Map, Yaml};
+
+/// KrakenD's own default.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The settings in `extra_config` of the service.
+#[derive(Default)]
+struct Extra {
+    cors: Option<Map>,
+    secure: Map,
+    options: Options,
+    telemetry: Telemetry,
+    limits: Vec<Yaml>,
+    limit_is_set: bool,
+}
+
+/// Imports the whole file.
+pub fn read(keys: &ObjectKeys<'_>) -> Map {
+    let mut extra = Extra::default();
+    if let Some(map) = keys.take("extra_config").and_then(|item| item.map()) {
+        for (name, item) in map.all() {
+            extra.read(old::namespace(name), &item);
+        }
+    }
+    let mut configuration = Map::default();
+    if let Some(name) = keys.take("name").and_then(|item| item.text()).filter(|name| !name.is_empty()) {
+        configuration.comment(name.replace(['\n', '\r'], " "));
+    }
+    configuration.set("listen", listen(keys));
+    let timeout = keys.take("timeout").and_then(|item| item.duration()).unwrap_or(TIMEOUT);
+    let endpoints = keys.take("endpoints").map(|item| item.list()).unwrap_or_default();
+    let service = Service {
+        hosts: keys.take("host"),
+        timeout,
+        common: common(&endpoints, timeout),
+        cache: keys.take("cache_ttl").and_then(|item| item.duration()),
+        output: keys.take("output_encoding").and_then(|item| item.text()).filter(|name| !name.is_empty()),
+        settings: calls(keys),
+    };
+    if let Some(hosts) = &service.hosts {
+        hosts.texts();
+    }
+    let clients = clients(keys, &extra.options);
+    others(keys);
+    keys.end();
+    let mut upstreams = BackendUpstreams::default();
+    let mut read: Vec<ImportedEndpoint> = Vec::new();
+    for item in &endpoints {
+        let known = upstreams.count();
+        let Some(endpoint) = endpoint::read(item, &service, &mut upstreams) else {
+            upstreams.forget(known);
+            continue;
+        };
+        if read.iter().any(|other| other.name == endpoint.name) {
+            item.report(format!("`{}` is there twice: KrakenD does not start", endpoint.name), "keep one of the two");
+            upstreams.forget(known);
+            continue;
+        }
+        if extra.limit_is_set && endpoint.own.get("rate_limit").is_some() {
+            item.remark("the rate limit of the endpoint takes the place of the service's", "");
+        }
+        read.push(endpoint);
+    }
+    extra.write(&mut configuration);
+    if !clients.is_empty() {
+        configuration.set("clients", clients);
+    }
+    let upstreams = upstreams.write(&duration::write(service.common));
+    if !upstreams.is_empty() {
+        configuration.set("upstreams", upstreams);
+    }
+    let (mut plain, groups) = group::write(read);
+    health(&extra.options, &mut plain);
+    configuration.set("endpoints", plain);
+    if !groups.is_empty() {
+        configuration.set("groups", groups);
+    }
+    configuration
+}
+
+/// The commonest timeout of the endpoints: the upstreams have it, and other endpoints say their own.
+fn common(endpoints: &[Item<'_>], timeout: Duration) -> Duration {
+    let mut counts: HashMap<Duration, usize> = HashMap::new();
+    for item in endpoints {
+        let own = item
+            .node
+            .field("timeout")
+            .and_then(crocodile_pear_spec::settings::Node::as_text)
+            .and_then(|text| duration::parse(&text.value));
+        *counts.entry(own.filter(|own| !own.is_zero()).unwrap_or(timeout)).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(own, count)| (*count, *own == timeout, *own));
+    most.map_or(timeout, |(own, _)| own)
+}
+
+fn listen(keys: &ObjectKeys<'_>) -> Yaml {
+    let port = keys.take("port").and_then(|item| item.whole()).filter(|port| *port > 0).unwrap_or(8080);
+    let address = keys.take("listen_ip").and_then(|item| item.text()).filter(|ip| !ip.is_empty());
+    let address = address.unwrap_or_else(|| "0.0.0.0".to_owned());
+    let address = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
+    match keys.take("tls").and_then(|item| tls::listener(&item)) {
+        None => Yaml::text(address),
+        Some(tls) => {
+            let mut listener = Map::of("address", Yaml::text(address));
+            listener.set("tls", tls);
+            listener.into()
+        }
+    }
+}
+
+/// Settings of all calls.
+fn calls(keys: &ObjectKeys<'_>) -> Map {
+    let mut settings = Map::default();
+    if let Some(item) = keys.take("client_tls") {
+        let tls = tls::backend(&item);
+        if !tls.is_empty() {
+            settings.set("tls", tls);
+        }
+    }
+    tls::insecure(keys);
+    if let Some(idle) = keys.take("idle_connection_timeout").and_then(|item| item.duration()) {
+        settings.set("keep", Yaml::plain(duration::write(idle)));
+    }
+    for name in ["dialer_timeout", "response_header_timeout"] {
+        if let Some(item) = keys.take(name)
+            && item.duration().is_some()
+        {
+            item.report(
+                "phases of a call have no timeout of their own beside the one of the whole call",
+                "write `timeout` of the upstream as a map",
+            );
+        }
+    }
+    for name in [
+        "max_idle_connections",
+        "max_idle_connections_per_host",
+        "dialer_fallback_delay",
+        "dialer_keep_alive",
+        "expect_continue_timeout",
+        "disable_compression",
+        "dns_cache_ttl",
+        "sequential_start",
+    ] {
+        if let Some(item) = keys.take(name) {
+            item.ignore("it tunes Go's HTTP client, and changes no answer: see `connections` and `resolver`");
+        }
+    }
+    settings
+}
+
+fn clients(keys: &ObjectKeys<'_>, options: &Options) -> Map {
+    let mut clients = Map::default();
+    let pairs = [
+        ("read_header_timeout", "head"),
+        ("idle_timeout", "keep"),
+        ("read_timeout", "body"),
+        ("write_timeout", "write"),
+        ("max_shutdown_wait_time", "drain"),
+    ];
+    for (name, ours) in pairs {
+        let Some(item) = keys.take(name) else { continue };
+        if let Some(duration) = item.duration() {
+            clients.set(ours, Yaml::plain(duration::write(duration)));
+            if ours == "body" || ours == "write" {
+                item.remark(format!("`{ours}` is how long a client may pause, not how long all of it may take"), "");
+            }
+        }
+    }
+    if let Some(size) = keys.take("max_header_bytes").and_then(|item| item.whole()).filter(|size| *size > 0) {
+        clients.set("max_head", Yaml::plain(size));
+    }
+    options.write(&mut clients);
+    clients
+}
+
+/// Keys that change no answer, or are not imported.
+fn others(keys: &ObjectKeys<'_>) {
+    if let Some(item) = keys.take("version") {
+        item.done();
+    }
+    if let Some(item) = keys.take("disable_rest") {
+        let _ = item.is_true();
+    }
+    let reasons = [
+        (
+            "plugin",
+            "the gateway loads no Go plugins",
+            "see what each plugin does, and use a step, a layer or `authenticate: forward`",
+        ),
+        ("async_agent", "the gateway consumes no queues", "run a consumer that calls the endpoints"),
+        ("debug_endpoint", "there is no endpoint for debugging", "use `explain`, and the operators' page of `admin`"),
+        (
+            "echo_endpoint",
+            "there is no endpoint that echoes",
+            "use a `respond` step with `$headers`, `$query` and `$body`",
+        ),
+        (
+            "use_h2c",
+            "HTTP/2 without TLS is not a setting of KrakenD's kind",
+            "see the page on HTTP/2 for what listeners speak",
+        ),
+        ("disable_keep_alives", "connections to upstreams are kept", "write `keep: 1ms` at the upstream"),
+    ];
+    for (name, why, instead) in reasons {
+        let Some(item) = keys.take(name) else { continue };
+        let is_off = item.node.as_plain() == Some("false") || item.node.as_list().is_some_and(<[_]>::is_empty);
+        match is_off {
+            true => item.ignore("it is off"),
+            false => item.report(format!("`{name}` is not imported: {why}"), instead),
+        }
+    }
+}
+
+/// KrakenD's own health endpoint.
+fn health(options: &Options, endpoints: &mut Map) {
+    if options.health_is_off {
+        return;
+    }
+    let path = options.health_path.clone().unwrap_or_else(|| "/__health".to_owned());
+    let answer = Map::of("respond", Map::of("body", Yaml::text("{status: \"ok\"}")));
+    endpoints.set(format!("GET {path}"), Map::of("pipeline", Yaml::List(vec![answer.into()])));
+}
+
+impl Extra {
+    fn read(&mut self, name: &str, item: &Item<'_>) {
+        match name {
+            "security/cors" => self.cors = cors::read(item),
+            "security/http" => self.secure = secure::read(item),
+            "router" => self.options = router::read(item),
+            "telemetry/logging" => self.telemetry.logging(item),
+            "telemetry/metrics" => self.telemetry.metrics(item),
+            "telemetry/opentelemetry" => self.telemetry.opentelemetry(item),
+            "qos/ratelimit/service" => {
+                self.limits = limit::router(item, &[]);
+                self.limit_is_set = true;
+            }
+            name => elsewhere::report(name, item),
+        }
+    }
+
+    fn write(&mut self, configuration: &mut Map) {
+        if let Some(admin) = &self.telemetry.admin {
+            configuration.set("admin", Yaml::text(admin));
+        }
+        let mut log = self.telemetry.log.clone();
+        if !self.options.access_log_is_off {
+            log.set("access", Yaml::plain("on"));
+        }
+        if !log.is_empty() {
+            configuration.set("log", log);
+        }
+        if let Some(traces) = &self.telemetry.traces {
+            configuration.set("traces", traces.clone());
+        }
+        if let Some(size) = self.options.max_body {
+            configuration.set("max_body", Yaml::plain(size));
+        }
+        if let Some(cors) = &self.cors {
+            configuration.set("cors", cors.clone());
+        }
+        if !self.secure.is_empty() {
+            configuration.set("headers", Map::of("set", self.secure.clone()));
+        }
+        match self.limits.as_slice() {
+            [] => {}
+            [one] => drop(configuration.set("rate_limit", one.clone())),
+            several => drop(configuration.set("rate_limit", Yaml::List(several.to_vec()))),
+        }
+    }
+}
