@@ -3,7 +3,8 @@
 //! Strict where two implementations could read a message in two ways: such a message is refused, never guessed at.
 
 pub mod answer;
-pub mod chunk;
+mod chunk;
+mod error;
 pub mod fields;
 pub mod framing;
 mod headers;
@@ -16,20 +17,11 @@ pub mod trailers;
 mod unread;
 pub mod write;
 
-pub use self::chunk::MalformedMessage;
-pub use self::framing::{BodyDecoder, Framing};
+pub use self::error::{IncompleteBody, MalformedMessage};
+pub use self::framing::{BodyDecoder, Framing, Reuse};
 pub use self::headers::Headers;
 pub use self::name::NameSet;
 pub use self::unread::AnswerFields;
-
-/// Whether a connection may serve another request once this one is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reuse {
-    /// The connection may stay open.
-    Keep,
-    /// The connection ends.
-    Close,
-}
 
 /// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before.
 pub fn head_end(bytes: &[u8], seen: usize) -> Option<usize> {

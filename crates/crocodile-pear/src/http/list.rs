@@ -7,6 +7,7 @@ pub fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
+/// The members of a list in a text.
 pub fn texts(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(str::trim).filter(|member| !member.is_empty())
 }

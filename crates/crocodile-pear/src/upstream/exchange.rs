@@ -33,7 +33,7 @@ use super::servers::server::Server;
 use crate::config::spec::Timeout;
 use crate::error::{Error, Kind};
 use crate::http::http1::answer::{self, AnswerHead, MethodKind};
-use crate::http::http1::{AnswerFields, BodyDecoder, Framing, MalformedMessage, Reuse, head_end};
+use crate::http::http1::{AnswerFields, BodyDecoder, Framing, Reuse, head_end};
 use crate::http::media_type;
 use crate::message::answer::Answer;
 use crate::message::body::AnswerBody;
@@ -432,7 +432,7 @@ impl Exchange {
             if bytes.is_empty() {
                 return decoder.end().map(|()| Reuse::Close).map_err(|_| cut());
             }
-            let found = decoder.decode(bytes).map_err(MalformedMessage::of_answer)?;
+            let found = decoder.decode(bytes).map_err(|fault| malformed(fault.0))?;
             *ready = Bytes::copy_from_slice(&bytes[found.data]);
             Ok(if found.used == bytes.len() { Reuse::Keep } else { Reuse::Close })
         }));
@@ -675,7 +675,7 @@ struct OpenedExchange {
 impl OpenedExchange {
     fn new(framing: Framing, bytes: &mut [u8]) -> Result<Self, Error> {
         let mut decoder = BodyDecoder::new(framing);
-        let found = decoder.decode(bytes).map_err(MalformedMessage::of_answer)?;
+        let found = decoder.decode(bytes).map_err(|fault| malformed(fault.0))?;
         let ready = Bytes::copy_from_slice(&bytes[found.data]);
         Ok(OpenedExchange { decoder, ready, surplus: found.used < bytes.len() })
     }
@@ -728,7 +728,7 @@ fn heads(bytes: &mut [u8], seen: &mut usize, interim: &mut u8, wanted: &HeadCond
         // A head that arrives in pieces is parsed when its end may be there, not with each piece.
         let may_end = *seen == 0 || head_end(rest, *seen).is_some();
         let parsed =
-            if may_end { answer::parse(rest, wanted.asked).map_err(MalformedMessage::of_answer)? } else { None };
+            if may_end { answer::parse(rest, wanted.asked).map_err(|fault| malformed(fault.0))? } else { None };
         if parsed.as_ref().map_or(rest.len(), |(_, end)| *end) > wanted.most {
             return Err(malformed("the head of the answer is too large"));
         }

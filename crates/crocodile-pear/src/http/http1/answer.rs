@@ -3,10 +3,10 @@
 use http::header::{CONTENT_LENGTH, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::framing::Framing;
+use super::error::MalformedMessage;
+use super::framing::{Framing, Reuse};
 use super::line::{self, FieldLine, LineEnd, LineFault};
 use super::unread::{AnswerFields, FieldLines};
-use super::{MalformedMessage, Reuse};
 use crate::http::media_type::is_events;
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
@@ -16,7 +16,9 @@ const MAX_FIELDS: usize = 128;
 const MAX_NAME: usize = u16::MAX as usize;
 
 /// An answer's head, hop-by-hop fields already gone.
+#[derive(Debug)]
 pub struct AnswerHead {
+    /// The status; below 600.
     pub status: StatusCode,
     /// Its fields, end-to-end ones only.
     pub headers: AnswerFields,
@@ -33,6 +35,7 @@ pub struct AnswerHead {
 /// The kind of a request's method. It decides whether the answer has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MethodKind {
+    /// HEAD: its answer has no body.
     Head,
     /// Anything else.
     Other,

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::error::MalformedMessage;
 use super::line::is_token;
-use crate::error::{Error, Kind};
 
 /// Bytes of extensions that one body may have: they mean nothing to anyone.
 const MAX_EXTENSIONS: usize = 8 * 1024;
@@ -161,15 +161,4 @@ impl Chunked {
 /// The number of bytes to take of those that are there, with this many left of a body.
 pub(super) fn take(left: u64, there: usize) -> usize {
     usize::try_from(left).map_or(there, |left| left.min(there))
-}
-
-/// A message breaks HTTP/1.1; in words of ours, never with bytes of the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedMessage(pub &'static str);
-
-impl MalformedMessage {
-    /// The error of a call with this answer.
-    pub fn of_answer(self) -> Error {
-        Error::new(Kind::Malformed, self.0)
-    }
 }

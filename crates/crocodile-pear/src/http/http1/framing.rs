@@ -1,10 +1,12 @@
 //! Where a message's body is in the bytes of a connection, and where it ends (RFC 9112, 6 and 7).
 
+use std::fmt;
 use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::chunk::{self, Chunked, MalformedMessage};
+use super::chunk::{self, Chunked};
+use super::error::{IncompleteBody, MalformedMessage};
 use super::trailers::may_trail;
 
 /// Trailers that one body may have.
@@ -17,8 +19,18 @@ pub enum Framing {
     Empty,
     /// So many bytes.
     Length(u64),
+    /// Chunks, each with its size before it.
     Chunked,
     /// The connection's end.
+    Close,
+}
+
+/// Whether a connection may serve another request once this one is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// The connection may stay open.
+    Keep,
+    /// The connection ends.
     Close,
 }
 
@@ -44,10 +56,6 @@ pub struct DecodedChunk {
     /// How many bytes belong to the message; what follows them does not.
     pub used: usize,
 }
-
-/// The connection ended before the body did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IncompleteBody;
 
 impl BodyDecoder {
     /// Before the first byte of a body.
@@ -121,6 +129,12 @@ impl BodyDecoder {
             }
             DecoderState::Length(_) | DecoderState::Chunked(_) => Err(IncompleteBody),
         }
+    }
+}
+
+impl fmt::Debug for BodyDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyDecoder").field("left", &self.left()).field("trailers", &self.trailers).finish()
     }
 }
 

@@ -54,6 +54,7 @@ fn usual(bytes: &[u8]) -> Option<&'static HeaderName> {
 }
 
 /// Names of fields that are looked for together.
+#[derive(Debug)]
 pub struct NameSet {
     names: Vec<HeaderName>,
     /// The same as text: to ask a name for its text again and again costs more than to compare it.
@@ -63,6 +64,7 @@ pub struct NameSet {
 }
 
 impl NameSet {
+    /// A set of these names.
     pub fn of(names: impl IntoIterator<Item = HeaderName>) -> Self {
         let names: Vec<HeaderName> = names.into_iter().collect();
         let texts: Vec<Box<[u8]>> = names.iter().map(|name| name.as_str().as_bytes().into()).collect();
@@ -70,6 +72,7 @@ impl NameSet {
         NameSet { names, texts, marks }
     }
 
+    /// The names, in their order.
     pub fn iter(&self) -> impl Iterator<Item = &HeaderName> {
         self.names.iter()
     }

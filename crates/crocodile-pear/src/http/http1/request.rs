@@ -1,16 +1,18 @@
 //! The head of a request: only one that every HTTP implementation reads in one way gets in (RFC 9112; RFC 9110, 7).
 
 use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version, header};
 
 use super::fields::imitates;
-use super::headers::Seen;
+use super::framing::{Framing, Reuse};
+use super::headers::{Headers, Seen};
 use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
 use super::target;
-use super::{Framing, Headers, Reuse};
 use crate::http::list::members;
 
 /// More header fields than this no client sends.
@@ -19,6 +21,7 @@ pub const MOST_FIELDS: usize = 100;
 /// A body longer than this is an attack on someone's arithmetic.
 const LONGEST_BODY: u64 = (i64::MAX / 2) as u64;
 
+/// The head of a request. Its fields are read when they are asked for.
 #[derive(Debug)]
 pub struct RequestHead {
     /// The method; neither CONNECT nor TRACE.
@@ -46,7 +49,7 @@ pub struct RequestHead {
 /// Why a request does not get in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The message for the client.
+    /// The status of the answer to the client.
     pub status: StatusCode,
     /// Why, in words of ours: never bytes of the client's.
     pub detail: &'static str,
@@ -73,6 +76,14 @@ impl Refusal {
     }
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.detail)
+    }
+}
+
+impl Error for Refusal {}
+
 /// The fields are too many or too large.
 pub const FIELDS: Refusal =
     Refusal { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail: "the request's header is too large" };
@@ -83,6 +94,7 @@ pub const CONNECT: Refusal =
 /// TRACE is not served.
 pub const TRACE: Refusal =
     Refusal { status: StatusCode::METHOD_NOT_ALLOWED, detail: "the gateway does not serve TRACE" };
+/// The target is too long.
 pub const TARGET: Refusal = Refusal { status: StatusCode::URI_TOO_LONG, detail: "the request's target is too long" };
 const METHOD: Refusal = Refusal { status: StatusCode::BAD_REQUEST, detail: "the method is too long" };
 

@@ -140,6 +140,7 @@ impl AnswerFields {
         })
     }
 
+    /// Whether one of these fields is there. Costs no map.
     pub fn has_any(&self, names: &NameSet) -> bool {
         self.0.as_deref().is_some_and(|held| match held.map.get() {
             Some(map) => names.is_in(map),
@@ -147,6 +148,7 @@ impl AnswerFields {
         })
     }
 
+    /// Removes these fields. Costs no map.
     pub fn remove_all(&mut self, names: &NameSet) {
         let Some(held) = self.0.as_deref_mut() else { return };
         match held.map.get_mut() {
@@ -155,6 +157,7 @@ impl AnswerFields {
         }
     }
 
+    /// The fields, to keep.
     pub fn into_map(self) -> HeaderMap {
         self.0.map_or_else(HeaderMap::new, |held| {
             let HeldFields { lines, map } = *held;

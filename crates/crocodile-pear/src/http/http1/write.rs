@@ -1,5 +1,7 @@
 //! Heads and the framing of bodies on their way out.
 
+use std::fmt;
+
 use bytes::{Buf, Bytes};
 use http::header::HeaderValue;
 
@@ -21,6 +23,9 @@ impl Unsent {
     }
 
     /// Drops what the socket has accepted.
+    ///
+    /// # Panics
+    /// It has accepted more than there is.
     pub fn advance(&mut self, mut written: usize) {
         for part in [&mut self.lead, &mut self.data] {
             let of_part = written.min(part.len());
@@ -31,6 +36,14 @@ impl Unsent {
     }
 }
 
+impl fmt::Debug for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.lead.len() + self.data.len() + self.tail.len();
+        f.debug_struct("Unsent").field("left", &left).finish()
+    }
+}
+
+/// Writes a field.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &HeaderValue) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
