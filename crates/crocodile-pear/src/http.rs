@@ -5,13 +5,13 @@
 //! - `date`: dates as header fields have them (RFC 9110, 5.6.7).
 //! - `loop_detection`: through which gateways a request came (`via`).
 //!
-//! Uses `error` and `runtime`. Begin at `http1`.
+//! The first three are those of `crocodile-pear-http1`. Uses `error` and `runtime`. Begin at `http1`.
 //!
 //! Invariants: what two servers could read in two ways is refused; framing is made anew, never copied.
 //! Bounds: a head of 64 KiB and 128 fields from an upstream; the client's are `clients.max_head` and 100.
 
 pub mod date;
 pub mod http1;
-pub mod list;
 pub mod loop_detection;
-pub mod media_type;
+
+pub use crocodile_pear_http1::{list, media_type};

@@ -11,6 +11,24 @@ const JQ: &[&str] = &["error", "calendar", "hex", "meter", "json", "jq"];
 
 /// The floors of the crate of settings likewise.
 const SPEC: &[&str] = &["visible", "problem", "settings", "yaml", "document"];
+/// The floors of the crate of HTTP/1.1 likewise.
+const HTTP1: &[&str] = &[
+    "error",
+    "line",
+    "list",
+    "media_type",
+    "fields",
+    "trailers",
+    "name",
+    "chunk",
+    "framing",
+    "headers",
+    "unread",
+    "target",
+    "request",
+    "answer",
+    "write",
+];
 
 /// The floors of the library likewise: its folders, and the order within where there is one.
 const LIBRARY: &[&str] = &[
@@ -81,6 +99,11 @@ fn the_crate_of_settings_knows_only_what_stands_before() {
 }
 
 #[test]
+fn the_crate_of_http1_knows_only_what_stands_before() {
+    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-http1"), HTTP1);
+}
+
+#[test]
 fn the_library_knows_only_what_stands_before() {
     check(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), LIBRARY);
 }
@@ -106,6 +129,11 @@ fn no_files_of_the_crate_of_jq_know_each_other_in_a_ring() {
 #[test]
 fn no_files_of_the_crate_of_settings_know_each_other_in_a_ring() {
     check_rings("../crocodile-pear-spec/src");
+}
+
+#[test]
+fn no_files_of_the_crate_of_http1_know_each_other_in_a_ring() {
+    check_rings("../crocodile-pear-http1/src");
 }
 
 #[test]
@@ -146,6 +174,17 @@ fn only_the_expressions_name_their_engine() {
 #[test]
 fn expressions_need_neither_the_library_nor_a_runtime() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq");
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let needed = manifest.split_once("[dependencies]").unwrap().1;
+    for other in ["crocodile-pear", "tokio", "futures"] {
+        assert!(!needed.contains(other), "it needs {other}");
+    }
+}
+
+/// The crate of HTTP/1.1 is bytes and their meaning: it neither waits nor reads a socket.
+#[test]
+fn http1_needs_neither_the_library_nor_a_runtime() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-http1");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let needed = manifest.split_once("[dependencies]").unwrap().1;
     for other in ["crocodile-pear", "tokio", "futures"] {

@@ -33,7 +33,8 @@ const CHANGING: [&str; 24] = [
 ];
 
 /// The crates that have state, with their folders.
-const CRATES: [(&str, &str); 5] = [
+const CRATES: [(&str, &str); 6] = [
+    ("http1", "../crocodile-pear-http1/src"),
     ("jq", "../crocodile-pear-jq/src"),
     ("spec", "../crocodile-pear-spec/src"),
     ("library", "../crocodile-pear/src"),

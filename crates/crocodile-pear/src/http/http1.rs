@@ -1,52 +1,5 @@
-//! HTTP/1.1 as bytes, for both sides of the gateway: the heads of requests and answers, and where bodies end (RFC 9112).
-//!
-//! Strict where two implementations could read a message in two ways: such a message is refused, never guessed at.
+//! HTTP/1.1 as bytes, from `crocodile-pear-http1`. This crate adds `scratch`: the bytes that a thread reads into.
 
-pub mod answer;
-mod chunk;
-mod error;
-pub mod fields;
-pub mod framing;
-mod headers;
-mod line;
-pub mod name;
-pub mod request;
 pub mod scratch;
-pub mod target;
-pub mod trailers;
-mod unread;
-pub mod write;
 
-pub use self::error::{IncompleteBody, MalformedMessage};
-pub use self::framing::{BodyDecoder, Framing, Reuse};
-pub use self::headers::Headers;
-pub use self::name::NameSet;
-pub use self::unread::AnswerFields;
-
-/// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before.
-pub fn head_end(bytes: &[u8], seen: usize) -> Option<usize> {
-    // The empty line may have begun in the two bytes before.
-    let from = seen.saturating_sub(2);
-    memchr::memchr_iter(b'\n', &bytes[from..]).find_map(|at| {
-        let next = from + at + 1;
-        match &bytes[next..] {
-            [b'\n', ..] => Some(next + 1),
-            [b'\r', b'\n', ..] => Some(next + 2),
-            _ => None,
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::head_end;
-
-    #[test]
-    fn the_end_of_a_head_is_found_wherever_the_reads_were_split() {
-        let head = b"HTTP/1.1 200 OK\r\na: b\r\n\r\nrest";
-        for seen in 0..24 {
-            assert_eq!(head_end(head, seen), Some(25), "seen {seen}");
-        }
-        assert_eq!(head_end(&head[..24], 0), None);
-    }
-}
+pub use crocodile_pear_http1::*;

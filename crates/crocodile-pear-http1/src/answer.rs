@@ -3,11 +3,11 @@
 use http::header::{CONTENT_LENGTH, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::error::MalformedMessage;
-use super::framing::{Framing, Reuse};
-use super::line::{self, FieldLine, LineEnd, LineFault};
-use super::unread::{AnswerFields, FieldLines};
-use crate::http::media_type::is_events;
+use crate::error::MalformedMessage;
+use crate::framing::{Framing, Reuse};
+use crate::line::{self, FieldLine, LineEnd, LineFault};
+use crate::media_type::is_events;
+use crate::unread::{AnswerFields, FieldLines};
 
 /// Fields one head may have; what hyper and Apache allow is of the same order.
 const MAX_FIELDS: usize = 128;

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::chunk::{self, Chunked};
-use super::error::{IncompleteBody, MalformedMessage};
-use super::trailers::may_trail;
+use crate::chunk::{self, Chunked};
+use crate::error::{IncompleteBody, MalformedMessage};
+use crate::trailers::may_trail;
 
 /// Trailers that one body may have.
 const MAX_TRAILER_FIELDS: usize = 64;

@@ -3,7 +3,7 @@
 
 /// Why a line is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LineFault {
+pub(crate) enum LineFault {
     /// More bytes are needed.
     Partial,
     /// The name of a field.
@@ -15,7 +15,7 @@ pub(super) enum LineFault {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LineEnd {
+pub(crate) enum LineEnd {
     /// CR LF and nothing else.
     Crlf,
     /// LF alone too, as RFC 9112 lets one read an answer.
@@ -24,17 +24,17 @@ pub(super) enum LineEnd {
 
 /// A field, as it is in the head.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FieldLine<'a> {
-    pub(super) name: &'a [u8],
+pub(crate) struct FieldLine<'a> {
+    pub(crate) name: &'a [u8],
     /// Without the white space around it.
-    pub(super) value: &'a [u8],
+    pub(crate) value: &'a [u8],
     /// Whether the name has marks that a framing name has not.
-    pub(super) odd: bool,
+    pub(crate) odd: bool,
 }
 
 /// Parses one field line at `at`, and returns where the next begins; `None` at the empty line, which ends there.
 #[inline]
-pub(super) fn field(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(Option<FieldLine<'_>>, usize), LineFault> {
+pub(crate) fn field(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(Option<FieldLine<'_>>, usize), LineFault> {
     let rest = &bytes[at..];
     match rest {
         [b'\r', b'\n', ..] => return Ok((None, at + 2)),
@@ -63,7 +63,7 @@ pub(super) fn field(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(Option<Fi
 
 /// The value at `at`, trimmed, and where the next line begins.
 #[inline]
-pub(super) fn value(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(&[u8], usize), LineFault> {
+pub(crate) fn value(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(&[u8], usize), LineFault> {
     let mut end = at;
     loop {
         end += plain(&bytes[end..]);
@@ -79,7 +79,7 @@ pub(super) fn value(bytes: &[u8], at: usize, ends: LineEnd) -> Result<(&[u8], us
 }
 
 /// The first value of a field in lines that have been read before.
-pub(super) fn find<'a>(lines: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub(crate) fn find<'a>(lines: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = lines;
     while let Some(end) = memchr::memchr(b'\n', rest) {
         let (line, next) = rest.split_at(end);
@@ -105,7 +105,7 @@ fn trim(mut value: &[u8]) -> &[u8] {
 
 /// How many bytes from the start are not control bytes: eight are checked at once.
 #[inline]
-pub(super) fn plain(bytes: &[u8]) -> usize {
+pub(crate) fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let (words, tail) = bytes.as_chunks::<8>();
@@ -147,7 +147,7 @@ static NAME: [u8; 256] = {
 };
 
 /// Whether a byte is allowed in a token.
-pub(super) fn is_token(byte: u8) -> bool {
+pub(crate) fn is_token(byte: u8) -> bool {
     NAME[usize::from(byte)] != 0
 }
 

@@ -87,13 +87,13 @@ impl NameSet {
         map.keys().any(|name| self.contains(name.as_str().as_bytes()))
     }
 
-    pub(super) fn may_have(&self, marks: u64) -> bool {
+    pub(crate) fn may_have(&self, marks: u64) -> bool {
         self.marks & marks != 0
     }
 }
 
 /// A bit of a name, by its length and its first letter in any case: the same name has the same one, and few others have it.
-pub(super) fn mark(name: &[u8]) -> u64 {
+pub(crate) fn mark(name: &[u8]) -> u64 {
     let first = name.first().map_or(0, |first| usize::from(first & 0x1f));
     1 << ((name.len() * 7 + first) % 64)
 }

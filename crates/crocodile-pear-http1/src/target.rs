@@ -29,7 +29,7 @@ const UNFIT: &str = "the request's target holds a byte that must be percent-enco
 
 /// How many bytes from the start can be a target, and whether all of them stand as they are.
 #[inline]
-pub(super) fn scan(bytes: &[u8]) -> (usize, bool) {
+pub(crate) fn scan(bytes: &[u8]) -> (usize, bool) {
     let (mut length, mut seen) = (0, 0);
     for byte in bytes {
         let class = CLASS[usize::from(*byte)];

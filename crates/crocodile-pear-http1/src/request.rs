@@ -8,12 +8,12 @@ use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version, header};
 
-use super::fields::imitates;
-use super::framing::{Framing, Reuse};
-use super::headers::{Headers, Seen};
-use super::line::{self, FieldLine, LineEnd, LineFault, is_token};
-use super::target;
-use crate::http::list::members;
+use crate::fields::imitates;
+use crate::framing::{Framing, Reuse};
+use crate::headers::{Headers, Seen};
+use crate::line::{self, FieldLine, LineEnd, LineFault, is_token};
+use crate::list::members;
+use crate::target;
 
 /// More header fields than this no client sends.
 pub const MOST_FIELDS: usize = 100;

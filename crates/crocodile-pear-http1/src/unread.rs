@@ -9,9 +9,9 @@ use http::header::CONTENT_ENCODING;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 
-use super::fields::hop_by_hop;
-use super::line::FieldLine;
-use super::name::{self, NameSet};
+use crate::fields::hop_by_hop;
+use crate::line::FieldLine;
+use crate::name::{self, NameSet};
 
 /// The fields of an answer. They are used as the map that they are; what kind of body they announce is known without one.
 #[derive(Clone, Default)]
@@ -25,7 +25,7 @@ struct HeldFields {
 
 /// The lines of a head that are fields of the answer, checked and not yet read.
 #[derive(Clone, Default)]
-pub(super) struct FieldLines {
+pub(crate) struct FieldLines {
     bytes: Bytes,
     places: Vec<FieldPlace>,
     /// The marks of all names: a look for other names need not read them.
@@ -44,11 +44,11 @@ struct FieldPlace {
 const USUAL: usize = 12;
 
 impl FieldLines {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         FieldLines { places: Vec::with_capacity(USUAL), ..FieldLines::default() }
     }
 
-    pub(super) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
+    pub(crate) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
         let place = |part: &[u8]| {
             // A head is shorter than 4 GiB.
             let start = (part.as_ptr().addr() - lines.as_ptr().addr()) as u32;
@@ -66,12 +66,12 @@ impl FieldLines {
         self.places.push(FieldPlace { name: place(line.name), value });
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// The fields of these lines, of which `lines` are the bytes.
-    pub(super) fn within(mut self, lines: &[u8]) -> AnswerFields {
+    pub(crate) fn within(mut self, lines: &[u8]) -> AnswerFields {
         if self.places.is_empty() {
             return AnswerFields::default();
         }
@@ -205,7 +205,7 @@ mod tests {
     use http::header::{CONTENT_LENGTH, ETAG, LOCATION, SERVER};
 
     use super::super::unread::*;
-    use crate::http::http1::answer::{MethodKind, parse};
+    use crate::answer::{MethodKind, parse};
 
     fn fields(lines: &str) -> AnswerFields {
         let head = format!("HTTP/1.1 200 OK\r\n{lines}\r\n");

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::error::MalformedMessage;
-use super::line::is_token;
+use crate::error::MalformedMessage;
+use crate::line::is_token;
 
 /// Bytes of extensions that one body may have: they mean nothing to anyone.
 const MAX_EXTENSIONS: usize = 8 * 1024;
@@ -18,10 +18,10 @@ const MAX_DIGITS: u8 = 16;
 const MAX_SIZE: u64 = 1 << 60;
 
 /// Follows a chunked body to its end.
-pub(super) struct Chunked {
+pub(crate) struct Chunked {
     place: ChunkPlace,
     extensions: usize,
-    pub(super) trailers: Vec<u8>,
+    pub(crate) trailers: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,16 +50,16 @@ enum Extension {
 }
 
 impl Chunked {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Chunked { place: ChunkPlace::Size { size: 0, digits: 0 }, extensions: 0, trailers: Vec::new() }
     }
 
-    pub(super) fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         matches!(self.place, ChunkPlace::End)
     }
 
     /// Moves the data of all chunks in `buf` together; returns where it is then, and how many bytes were used.
-    pub(super) fn decode(&mut self, buf: &mut [u8]) -> Result<(Range<usize>, usize), MalformedMessage> {
+    pub(crate) fn decode(&mut self, buf: &mut [u8]) -> Result<(Range<usize>, usize), MalformedMessage> {
         let mut data = 0..0;
         let mut at = 0;
         while at < buf.len() {
@@ -159,6 +159,6 @@ impl Chunked {
 }
 
 /// The number of bytes to take of those that are there, with this many left of a body.
-pub(super) fn take(left: u64, there: usize) -> usize {
+pub(crate) fn take(left: u64, there: usize) -> usize {
     usize::try_from(left).map_or(there, |left| left.min(there))
 }

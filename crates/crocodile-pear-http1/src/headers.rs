@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::header::{MAX_FORWARDS, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::line::{self, LineEnd};
-use super::name;
+use crate::line::{self, LineEnd};
+use crate::name;
 
 /// Header fields. A request that is handed on without a look at them pays nothing for them.
 #[derive(Clone, Debug, Default)]
@@ -21,16 +21,16 @@ pub struct Headers {
 
 /// Fields that were seen while a head was parsed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// `Via` or `Max-Forwards`.
-    pub(super) forwarded: bool,
+    pub(crate) forwarded: bool,
     /// There is a `traceparent`, or the fields were not parsed.
-    pub(super) traced: bool,
+    pub(crate) traced: bool,
 }
 
 impl Headers {
     /// The fields in these lines, each of which has been parsed.
-    pub(super) fn of_lines(lines: Bytes, seen: Seen) -> Self {
+    pub(crate) fn of_lines(lines: Bytes, seen: Seen) -> Self {
         Headers { lines, seen, map: OnceLock::new() }
     }
 

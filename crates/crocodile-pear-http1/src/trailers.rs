@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use super::fields::{hop_by_hop, imitates};
+use crate::fields::{hop_by_hop, imitates};
 
 /// Whether a field may be a trailer. A field that a recipient needs before the body may not: one that frames the message,
 /// routes it, says who sent it, limits it, or says how to read, keep or show its body.
