@@ -24,6 +24,7 @@ pub fn hop_by_hop(name: &HeaderName) -> bool {
 }
 
 /// The fields that an interim answer hands on: neither those of one connection, nor those that frame a message.
+#[inline]
 pub fn of_interim(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
     headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH)
 }
@@ -38,16 +39,19 @@ pub fn rebuilt(name: &HeaderName) -> bool {
 }
 
 /// Whether a call may carry this field by the configuration's word.
+#[inline]
 pub fn may_send(name: &HeaderName) -> bool {
     !rebuilt(name)
 }
 
 /// Whether a name has one reading: letters, digits and `-` alone. Servers that hand fields on as variables (CGI, WSGI, PHP)
 /// read `x_role` as `x-role`, some of them `x.role` too.
+#[inline]
 pub fn plain(name: &HeaderName) -> bool {
     name.as_str().bytes().all(is_plain)
 }
 
+#[inline]
 const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }

@@ -59,6 +59,7 @@ pub struct DecodedChunk {
 
 impl BodyDecoder {
     /// Before the first byte of a body.
+    #[inline]
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::Empty | Framing::Length(0) => DecoderState::Done,
@@ -70,11 +71,13 @@ impl BodyDecoder {
     }
 
     /// Whether the body's end was seen.
+    #[inline]
     pub fn done(&self) -> bool {
         matches!(self.state, DecoderState::Done)
     }
 
     /// How many bytes are still to come, if that is known.
+    #[inline]
     pub fn left(&self) -> Option<u64> {
         match self.state {
             DecoderState::Done => Some(0),
@@ -84,6 +87,7 @@ impl BodyDecoder {
     }
 
     /// Whether the body marks its own end.
+    #[inline]
     pub fn delimited(&self) -> bool {
         !matches!(self.state, DecoderState::Close)
     }
@@ -121,6 +125,7 @@ impl BodyDecoder {
     ///
     /// # Errors
     /// Unless the end of the connection is the end of the body.
+    #[inline]
     pub fn end(&mut self) -> Result<(), IncompleteBody> {
         match self.state {
             DecoderState::Done | DecoderState::Close => {

@@ -36,21 +36,25 @@ impl Headers {
 
     /// Whether there is `Via` or `Max-Forwards`: the request may have come through another gateway. Costs no look at the
     /// fields.
+    #[inline]
     pub fn forwarded(&self) -> bool {
         self.seen.forwarded
     }
 
     /// Whether there may be `traceparent`: the client has a trace. Costs as little.
+    #[inline]
     pub fn traced(&self) -> bool {
         self.seen.traced
     }
 
     /// The fields.
+    #[inline]
     pub fn map(&self) -> &HeaderMap {
         self.map.get_or_init(|| read(&self.lines))
     }
 
     /// The first value of a field, without a look at the others.
+    #[inline]
     pub fn first(&self, name: &HeaderName) -> Option<&[u8]> {
         if let Some(map) = self.map.get() {
             return map.get(name).map(HeaderValue::as_bytes);
@@ -59,6 +63,7 @@ impl Headers {
     }
 
     /// The fields, to keep.
+    #[inline]
     pub fn into_map(mut self) -> HeaderMap {
         self.map();
         self.map.take().unwrap_or_default()
@@ -82,12 +87,14 @@ fn read(lines: &Bytes) -> HeaderMap {
 impl Deref for Headers {
     type Target = HeaderMap;
 
+    #[inline]
     fn deref(&self) -> &HeaderMap {
         self.map()
     }
 }
 
 impl DerefMut for Headers {
+    #[inline]
     fn deref_mut(&mut self) -> &mut HeaderMap {
         self.map();
         self.map.get_mut().expect("made in the line before")

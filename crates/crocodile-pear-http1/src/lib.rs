@@ -25,6 +25,7 @@ pub use name::NameSet;
 pub use unread::AnswerFields;
 
 /// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before.
+#[inline]
 pub fn head_end(bytes: &[u8], seen: usize) -> Option<usize> {
     // The empty line may have begun in the two bytes before.
     let from = seen.saturating_sub(2);

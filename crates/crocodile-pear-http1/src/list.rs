@@ -3,36 +3,43 @@
 use http::{HeaderMap, HeaderName};
 
 /// The members of a list in one line, without the blanks around them. Empty members say nothing and are left out.
+#[inline]
 pub fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// The members of a list in a text.
+#[inline]
 pub fn texts(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(str::trim).filter(|member| !member.is_empty())
 }
 
 /// The members of a field in all of its lines.
+#[inline]
 pub fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     headers.get_all(name).iter().flat_map(|line| members(line.as_bytes()))
 }
 
 /// The members of a field in all of its lines that are text.
+#[inline]
 pub fn text_field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> + use<'a> {
     headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).flat_map(texts)
 }
 
 /// Whether a field has this member, in upper or lower case.
+#[inline]
 pub fn has(headers: &HeaderMap, name: &HeaderName, member: &str) -> bool {
     field(headers, name).any(|known| known.eq_ignore_ascii_case(member.as_bytes()))
 }
 
 /// Whether `Vary` says that an answer depends on this field.
+#[inline]
 pub fn varies(headers: &HeaderMap, on: &str) -> bool {
     field(headers, &http::header::VARY).any(|name| name == b"*" || name.eq_ignore_ascii_case(on.as_bytes()))
 }
 
 /// The value of a parameter of a member or of a media type, without its quotes.
+#[inline]
 pub fn parameter<'a>(member: &'a str, name: &str) -> Option<&'a str> {
     let parameters = member.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut found = parameters.filter(|(known, _)| known.trim().eq_ignore_ascii_case(name));
@@ -40,6 +47,7 @@ pub fn parameter<'a>(member: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The name of a member, without its parameters.
+#[inline]
 pub fn name(member: &str) -> &str {
     member.split(';').next().unwrap_or_default().trim()
 }

@@ -4,16 +4,19 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
 /// A media type without its parameters.
+#[inline]
 pub fn essence(media: &[u8]) -> &[u8] {
     media.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
 /// Whether the content type is that of JSON.
+#[inline]
 pub fn is_json(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|media| essence(media.as_bytes()).eq_ignore_ascii_case(b"application/json"))
 }
 
 /// Whether a content type is that of server-sent events (WHATWG HTML, 9.2).
+#[inline]
 pub fn is_events(media: &[u8]) -> bool {
     const MEDIA: &[u8] = b"text/event-stream";
     let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));
@@ -21,11 +24,13 @@ pub fn is_events(media: &[u8]) -> bool {
 }
 
 /// Whether the content type is that of server-sent events.
+#[inline]
 pub fn has_events(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|media| is_events(media.as_bytes()))
 }
 
 /// Whether a content type is one of gRPC. gRPC-Web is not: its trailers are in its body.
+#[inline]
 pub fn is_grpc(media: &[u8]) -> bool {
     const MEDIA: &[u8] = b"application/grpc";
     let (kind, rest) = media.split_at(media.len().min(MEDIA.len()));

@@ -73,26 +73,31 @@ impl NameSet {
     }
 
     /// The names, in their order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &HeaderName> {
         self.names.iter()
     }
 
     /// Whether it has this name, in any case.
+    #[inline]
     pub fn contains(&self, name: &[u8]) -> bool {
         self.may_have(mark(name)) && self.texts.iter().any(|known| name.eq_ignore_ascii_case(known))
     }
 
     /// Whether one of its names is in a map. A map has fewer names than most sets, and a hash costs more than a comparison.
+    #[inline]
     pub fn is_in(&self, map: &HeaderMap) -> bool {
         map.keys().any(|name| self.contains(name.as_str().as_bytes()))
     }
 
+    #[inline]
     pub(crate) fn may_have(&self, marks: u64) -> bool {
         self.marks & marks != 0
     }
 }
 
 /// A bit of a name, by its length and its first letter in any case: the same name has the same one, and few others have it.
+#[inline]
 pub(crate) fn mark(name: &[u8]) -> u64 {
     let first = name.first().map_or(0, |first| usize::from(first & 0x1f));
     1 << ((name.len() * 7 + first) % 64)

@@ -84,6 +84,7 @@ impl FieldLines {
         self.bytes.get(place.name.start as usize..place.name.end as usize).unwrap_or_default()
     }
 
+    #[inline]
     fn has_any(&self, names: &NameSet) -> bool {
         names.may_have(self.marks) && self.places.iter().any(|place| names.contains(self.name(place)))
     }
@@ -116,6 +117,7 @@ impl FieldLines {
 }
 
 impl HeldFields {
+    #[inline]
     fn map(&self) -> &HeaderMap {
         self.map.get_or_init(|| self.lines.read())
     }
@@ -123,6 +125,7 @@ impl HeldFields {
 
 impl AnswerFields {
     /// The content type.
+    #[inline]
     pub fn media(&self) -> Option<&[u8]> {
         let held = self.0.as_deref()?;
         match (held.map.get(), &held.lines.media) {
@@ -133,6 +136,7 @@ impl AnswerFields {
     }
 
     /// Whether the body has a content coding.
+    #[inline]
     pub fn is_coded(&self) -> bool {
         self.0.as_deref().is_some_and(|held| match held.map.get() {
             Some(map) => map.contains_key(CONTENT_ENCODING),
@@ -141,6 +145,7 @@ impl AnswerFields {
     }
 
     /// Whether one of these fields is there. Costs no map.
+    #[inline]
     pub fn has_any(&self, names: &NameSet) -> bool {
         self.0.as_deref().is_some_and(|held| match held.map.get() {
             Some(map) => names.is_in(map),
@@ -149,6 +154,7 @@ impl AnswerFields {
     }
 
     /// Removes these fields. Costs no map.
+    #[inline]
     pub fn remove_all(&mut self, names: &NameSet) {
         let Some(held) = self.0.as_deref_mut() else { return };
         match held.map.get_mut() {
@@ -158,6 +164,7 @@ impl AnswerFields {
     }
 
     /// The fields, to keep.
+    #[inline]
     pub fn into_map(self) -> HeaderMap {
         self.0.map_or_else(HeaderMap::new, |held| {
             let HeldFields { lines, map } = *held;
@@ -167,6 +174,7 @@ impl AnswerFields {
 }
 
 impl From<HeaderMap> for AnswerFields {
+    #[inline]
     fn from(map: HeaderMap) -> Self {
         if map.is_empty() {
             return AnswerFields::default();
@@ -178,6 +186,7 @@ impl From<HeaderMap> for AnswerFields {
 impl Deref for AnswerFields {
     type Target = HeaderMap;
 
+    #[inline]
     fn deref(&self) -> &HeaderMap {
         static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
         self.0.as_deref().map_or(&NONE, HeldFields::map)
@@ -185,6 +194,7 @@ impl Deref for AnswerFields {
 }
 
 impl DerefMut for AnswerFields {
+    #[inline]
     fn deref_mut(&mut self) -> &mut HeaderMap {
         let held = self.0.get_or_insert_default();
         if held.map.get().is_none() {

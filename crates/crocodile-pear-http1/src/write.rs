@@ -18,6 +18,7 @@ pub struct Unsent {
 
 impl Unsent {
     /// Whether nothing is left.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.lead.is_empty() && self.data.is_empty() && self.tail.is_empty()
     }
@@ -26,6 +27,7 @@ impl Unsent {
     ///
     /// # Panics
     /// It has accepted more than there is.
+    #[inline]
     pub fn advance(&mut self, mut written: usize) {
         for part in [&mut self.lead, &mut self.data] {
             let of_part = written.min(part.len());
@@ -44,6 +46,7 @@ impl fmt::Debug for Unsent {
 }
 
 /// Writes a field.
+#[inline]
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &HeaderValue) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -52,6 +55,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &HeaderValue) {
 }
 
 /// Writes the length of a body.
+#[inline]
 pub fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"content-length: ");
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
@@ -59,6 +63,7 @@ pub fn content_length(out: &mut Vec<u8>, length: u64) {
 }
 
 /// The line before the data of a chunk.
+#[inline]
 pub fn chunk_size(out: &mut Vec<u8>, size: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = (usize::BITS - size.leading_zeros()).div_ceil(4).max(1);
