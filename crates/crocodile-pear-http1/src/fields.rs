@@ -29,7 +29,7 @@ pub fn of_interim(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &He
     headers.iter().filter(|(name, _)| !hop_by_hop(name) && **name != CONTENT_LENGTH)
 }
 
-/// Whether the gateway writes a field of a request itself, or must not send it at all.
+/// Whether a gateway writes a field of a request itself, or must not send it at all.
 pub fn rebuilt(name: &HeaderName) -> bool {
     // `expect` is handled at the client's connection; the upstream must not see it. Servers that hand fields on as variables
     // make `HTTP_PROXY` of `proxy`, and the programs that they start call through that (httpoxy).

@@ -1,6 +1,4 @@
-//! HTTP/1.1 as bytes, for both sides of the gateway: the heads of requests and answers, and where bodies end (RFC 9112).
-//!
-//! Strict where two implementations could read a message in two ways: such a message is refused, never guessed at.
+#![doc = include_str!("../README.md")]
 
 pub mod answer;
 mod chunk;
@@ -24,7 +22,8 @@ pub use headers::Headers;
 pub use name::NameSet;
 pub use unread::AnswerFields;
 
-/// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before.
+/// Where the head in `bytes` ends, if it does; the bytes before `seen` were looked at before. `seen` is at most their
+/// number.
 #[inline]
 pub fn head_end(bytes: &[u8], seen: usize) -> Option<usize> {
     // The empty line may have begun in the two bytes before.
