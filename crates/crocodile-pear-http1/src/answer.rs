@@ -80,6 +80,10 @@ pub fn parse(raw: &[u8], asked: MethodKind) -> Result<Option<(AnswerHead, usize)
             return Err(MalformedMessage("the answer has too many header fields"));
         }
     }
+    // Places of fields are kept in 32 bits.
+    if u32::try_from(at).is_err() {
+        return Err(MalformedMessage("the head of the answer is too large"));
+    }
     let mut headers = lines.within(&raw[from..at]);
     for challenge in challenges {
         let value = HeaderValue::from_bytes(challenge);

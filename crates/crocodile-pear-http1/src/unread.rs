@@ -50,7 +50,7 @@ impl FieldLines {
 
     pub(crate) fn add(&mut self, line: &FieldLine<'_>, lines: &[u8]) {
         let place = |part: &[u8]| {
-            // A head is shorter than 4 GiB.
+            // A longer head is refused before a place is read.
             let start = (part.as_ptr().addr() - lines.as_ptr().addr()) as u32;
             start..start + part.len() as u32
         };
