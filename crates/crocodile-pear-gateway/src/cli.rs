@@ -66,7 +66,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.execute(),
         Command::Check(check) => check.execute(),
         Command::Explain(explain) => explain.execute(),
-        Command::Probe(probe) => probe.execute(Cli::command()),
+        Command::Probe(probe) => probe::execute(&probe, Cli::command()),
         Command::Top(top) => top.execute(),
         Command::Events(events) => events.execute(),
         Command::Health(health) => health.execute(),

@@ -4,6 +4,7 @@ mod advice;
 mod certificate;
 mod dial;
 mod found;
+mod gateway;
 mod json;
 mod keep;
 mod link;
@@ -26,19 +27,24 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Decode, Node};
+use crocodile_pear::unstable::upstream::ReadyUpstream;
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::task::JoinHandle;
 
 use self::dial::Dial;
 use self::found::ProbeResult;
+use self::gateway::Gateway;
 use self::keep::IdleTime;
 use self::progress::ProgressLine;
 use self::target::{Scheme, Target};
 use self::trouble::Trouble;
 use self::trust::{ProbeTls, TlsFiles, Verify};
 use self::way::{Http, ProtocolStack};
+use super::file::compile;
 use super::print::print;
+use crate::config;
+use crate::config::visible::is_hidden;
 use crate::runtime::threads::event_loop;
 
 #[derive(Args)]
@@ -72,6 +78,16 @@ pub struct Probe {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// The result of a probe, as text.
+pub struct Report {
+    /// The findings for the standard output: a table with advice, or JSON.
+    pub findings: String,
+    /// The problems for the standard error stream, each with its remedy. In JSON they are among the findings.
+    pub problems: String,
+    /// Whether there was no problem.
+    pub good: bool,
 }
 
 pub(super) const fn minutes(minutes: u64) -> Duration {
@@ -112,36 +128,51 @@ fn share(begun: Instant, limit: Duration, part: f64) -> Instant {
     begun + limit.mul_f64(part)
 }
 
+/// Runs the command; `command` tells how it is used.
+pub fn execute(probe: &Probe, mut command: clap::Command) -> ExitCode {
+    let runtime = match event_loop() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    let report = runtime.block_on(probe.run(&Gateway { upstream, is_hidden }));
+    // A name that is still being resolved is not waited for.
+    runtime.shutdown_background();
+    let report = match report {
+        Ok(report) => report,
+        Err(message) => {
+            // Where usage cannot be printed, its exit code still tells.
+            let _ = command.error(clap::error::ErrorKind::ValueValidation, message).print();
+            return ExitCode::from(2);
+        }
+    };
+    print(&report.findings);
+    eprint!("{}", report.problems);
+    if report.good { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+/// Makes the upstream `server` of a configuration.
+fn upstream(yaml: &str) -> Result<Arc<ReadyUpstream>, String> {
+    let (node, sources, problems) = config::parse("advice.yaml", yaml, &|_| None);
+    let loaded = compile(node.as_ref(), sources, &Default::default(), problems);
+    let upstream = loaded.gateway.as_ref().and_then(|gateway| gateway.upstreams().get("server").cloned());
+    upstream.ok_or_else(|| loaded.problems.first().map_or("", |problem| problem.message.as_str()).to_owned())
+}
+
 impl Probe {
-    /// Runs it; `command` tells how it is used.
-    pub fn execute(self, mut command: clap::Command) -> ExitCode {
-        let trust = match self.trust() {
-            Ok(trust) => trust,
-            Err(message) => {
-                // Where usage cannot be printed, its exit code still tells.
-                let _ = command.error(clap::error::ErrorKind::ValueValidation, message).print();
-                return ExitCode::from(2);
-            }
+    /// Measures the server. The advice is tried in the gateway.
+    ///
+    /// # Errors
+    /// The options do not go together, or a file of TLS is wrong.
+    pub async fn run(&self, gateway: &Gateway) -> Result<Report, String> {
+        let found = self.probe(self.trust()?, gateway).await;
+        let (findings, problems) = match self.json {
+            true => (format!("{:#}\n", json::write(&found)), String::new()),
+            false => (table::write(&found), table::problems(&found)),
         };
-        let runtime = match event_loop() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                eprintln!("error: {error}");
-                return ExitCode::from(1);
-            }
-        };
-        let found = runtime.block_on(self.probe(trust));
-        // A name that is still being resolved is not waited for.
-        runtime.shutdown_background();
-        match self.json {
-            true => print(&format!("{:#}\n", json::write(&found))),
-            false => {
-                print(&table::write(&found));
-                eprint!("{}", table::problems(&found));
-                ExitCode::SUCCESS
-            }
-        };
-        if found.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+        Ok(Report { findings, problems, good: found.problems.is_empty() })
     }
 
     fn trust(&self) -> Result<Option<ProbeTls>, String> {
@@ -156,11 +187,11 @@ impl Probe {
         ProbeTls::new(&self.url.host, &self.files, verify).map(Some)
     }
 
-    async fn probe(&self, trust: Option<ProbeTls>) -> ProbeResult {
+    async fn probe(&self, trust: Option<ProbeTls>, gateway: &Gateway) -> ProbeResult {
         let begun = Instant::now();
         let progress = ProgressLine::new();
         let mut found = ProbeResult::new(self.url.clone(), self.calls, self.limit);
-        if let Err(trouble) = self.search(begun, trust, &mut found, &progress).await {
+        if let Err(trouble) = self.search(begun, trust, gateway, &mut found, &progress).await {
             found.problems.push(trouble);
         }
         progress.done();
@@ -173,6 +204,7 @@ impl Probe {
         &self,
         begun: Instant,
         trust: Option<ProbeTls>,
+        gateway: &Gateway,
         found: &mut ProbeResult,
         progress: &ProgressLine,
     ) -> Result<(), Trouble> {
@@ -184,7 +216,7 @@ impl Probe {
         progress.say("trying versions of HTTP and TLS");
         let offers = offer::discover(&dial).await;
         // Also of one that is not trusted it is told whose it is.
-        found.shown(dial.trust.as_ref());
+        found.shown(dial.trust.as_ref(), gateway.is_hidden);
         found.offered(offers?);
 
         // Beside all that follows, since a connection at rest disturbs nothing.
@@ -199,7 +231,7 @@ impl Probe {
         found.advice = Some(advice::advise(found, &self.files));
         if !found.doubted() {
             progress.say("trying the advice");
-            advice::attempt(found, &dial).await;
+            advice::attempt(found, &dial, gateway).await;
         }
         Ok(())
     }

@@ -8,13 +8,12 @@ use crocodile_pear::unstable::upstream::UpstreamCall;
 
 use super::dial::Dial;
 use super::found::{Advice, ProbeResult};
+use super::gateway::Gateway;
 use super::keep::ConnectionLimits;
 use super::measure::ConnectionKind;
 use super::trouble::{Trouble, TroubleCause, milliseconds, span};
 use super::trust::TlsFiles;
 use super::way::{Http, ProtocolStack};
-use crate::cli::file::compile;
-use crate::config;
 
 /// Slower by less is what another run would find the other way round.
 const SLOWER: f64 = 1.1;
@@ -129,17 +128,16 @@ fn sentence(found: &ProbeResult, way: Option<ProtocolStack>) -> String {
 }
 
 /// Makes a call as advised, through the gateway's own parts.
-pub async fn attempt(found: &mut ProbeResult, dial: &Dial) {
+pub async fn attempt(found: &mut ProbeResult, dial: &Dial, gateway: &Gateway) {
     let limit = dial.limit();
     let Some(advice) = found.advice.as_ref().filter(|_| !limit.is_zero()) else { return };
     let whole = format!("{}endpoints: {{ 'GET /': server / }}\n", advice.yaml);
-    let (node, sources, problems) = config::parse("advice.yaml", &whole, &|_| None);
-    let loaded = compile(node.as_ref(), sources, &Default::default(), problems);
-    let upstream = loaded.gateway.as_ref().and_then(|gateway| gateway.upstreams().get("server").cloned());
-    let Some(upstream) = upstream else {
-        let told = loaded.problems.first().map_or("", |problem| problem.message.as_str()).to_owned();
-        let what = format!("the gateway does not take this as an upstream: {told}");
-        return found.problems.push(Trouble::new(TroubleCause::Broken, what));
+    let upstream = match (gateway.upstream)(&whole) {
+        Ok(upstream) => upstream,
+        Err(reason) => {
+            let what = format!("the gateway does not take this as an upstream: {reason}");
+            return found.problems.push(Trouble::new(TroubleCause::Broken, what));
+        }
     };
     let call = UpstreamCall { headers: dial.headers.clone(), ..UpstreamCall::get(dial.target.path.clone()) };
     let answer = tokio::time::timeout(limit, upstream.call(call)).await;

@@ -5,8 +5,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::unstable::runtime::calendar::Day;
 
-use crate::config::visible::is_hidden;
-
 /// Object identifiers, encoded: of names and of the one extension that is read.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
@@ -31,8 +29,9 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// `None` if the bytes are not a certificate.
-    pub fn read(der: &[u8]) -> Option<Self> {
+    /// `None` if the bytes are not a certificate. A certificate may say anything, so each character that `is_hidden`
+    /// names is replaced.
+    pub fn read(der: &[u8], is_hidden: fn(char) -> bool) -> Option<Self> {
         let mut signed = Der(Der(Der(der).content(SEQUENCE)?).content(SEQUENCE)?);
         signed.content(VERSION);
         signed.next()?; // its number
@@ -41,7 +40,9 @@ impl Certificate {
         let mut times = Der(signed.content(SEQUENCE)?);
         let (from, until) = (day(times.next()?)?, day(times.next()?)?);
         let names = signed.find(|(tag, _)| *tag == EXTENSIONS).and_then(|(_, list)| alternative_names(list));
-        Some(Certificate { names: names.unwrap_or_default(), issuer: issuer_name(issuer), from, until })
+        let plain = |text: String| text.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect();
+        let names = names.unwrap_or_default().into_iter().map(plain).collect();
+        Some(Certificate { names, issuer: plain(issuer_name(issuer)), from, until })
     }
 
     /// Whole days from now on; negative when it has expired.
@@ -83,9 +84,8 @@ fn alternative(tag: u8, value: &[u8]) -> Option<String> {
     }
 }
 
-/// Safe to print: a certificate may say anything.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The day of a time in a certificate.
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn names_issuer_and_days_are_read() {
-        let read = Certificate::read(&der()).expect("a certificate");
+        let read = Certificate::read(&der(), char::is_control).expect("a certificate");
         assert_eq!(read.names, ["a.test", "*.b.test", "127.0.0.1", "::1"]);
         assert_eq!(read.issuer, "the?authority");
         assert_eq!((read.from.to_string(), read.until.to_string()), ("1999-12-31".into(), "2055-02-28".into()));
@@ -161,11 +161,11 @@ mod tests {
     fn what_is_none_does_no_harm() {
         let good = der();
         for end in 0..good.len() {
-            Certificate::read(&good[..end]);
+            Certificate::read(&good[..end], char::is_control);
             let mut bad = good.clone();
             bad[end] ^= 0x81;
-            Certificate::read(&bad);
+            Certificate::read(&bad, char::is_control);
         }
-        assert_eq!(Certificate::read(b"no certificate"), None);
+        assert_eq!(Certificate::read(b"no certificate", char::is_control), None);
     }
 }

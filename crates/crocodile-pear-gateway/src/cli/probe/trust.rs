@@ -111,8 +111,8 @@ impl ProbeTls {
     }
 
     /// The certificate that was shown, if it can be read.
-    pub fn certificate(&self) -> Option<Certificate> {
-        Certificate::read(self.verifier.judge.seen().leaf.as_deref()?)
+    pub fn certificate(&self, is_hidden: fn(char) -> bool) -> Option<Certificate> {
+        Certificate::read(self.verifier.judge.seen().leaf.as_deref()?, is_hidden)
     }
 
     /// The fault of the certificate.
