@@ -40,7 +40,7 @@ enum Command {
     /// calls.
     Explain(explain::Explain),
     /// Measure a server: what it supports, how it handles connections, and what new and reused connections cost.
-    Probe(probe::Probe),
+    Probe(crocodile_pear_probe::Probe),
     /// Show the state of a running gateway, once a second: traffic, errors, latencies, routes and servers.
     Top(top::Top),
     /// Print what an event source needs to send its messages.

@@ -62,6 +62,27 @@ const LIBRARY: &[&str] = &[
 
 /// The importers likewise: neither knows the other.
 const IMPORT: &[&str] = &["duration", "jq", "upstream_name", "yaml", "report", "outcome", "krakend", "nginx"];
+/// The crate of `probe` likewise.
+const PROBE: &[&str] = &[
+    "gateway",
+    "trouble",
+    "certificate",
+    "target",
+    "way",
+    "trust",
+    "dial",
+    "link",
+    "open",
+    "keep",
+    "resume",
+    "progress",
+    "offer",
+    "measure",
+    "found",
+    "advice",
+    "json",
+    "table",
+];
 
 /// The gateway likewise.
 const GATEWAY: &[&str] = &[
@@ -117,6 +138,11 @@ fn the_importers_know_only_what_stands_before() {
 }
 
 #[test]
+fn the_crate_of_probe_knows_only_what_stands_before() {
+    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-probe"), PROBE);
+}
+
+#[test]
 fn the_gateway_knows_only_what_stands_before() {
     check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway"), GATEWAY);
 }
@@ -144,6 +170,11 @@ fn no_files_of_the_library_know_each_other_in_a_ring() {
 #[test]
 fn no_files_of_the_importers_know_each_other_in_a_ring() {
     check_rings("../crocodile-pear-import/src");
+}
+
+#[test]
+fn no_files_of_the_crate_of_probe_know_each_other_in_a_ring() {
+    check_rings("../crocodile-pear-probe/src");
 }
 
 #[test]

@@ -8,12 +8,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use crocodile_pear_probe::{ProbeTls, Scheme, Target, TlsFiles, Verify, between, minutes};
 use rustls::{ClientConnection, Stream};
 
 use super::print::print;
-use super::probe::target::{Scheme, Target};
-use super::probe::trust::{ProbeTls, TlsFiles, Verify};
-use super::probe::{between, minutes};
 use crate::runtime::threads::event_loop;
 
 #[derive(Args)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::net::tls::TlsVersion;
 
-use super::dial::Dial;
-use super::trouble::Trouble;
-use super::trust::Sessions;
-use super::way::ProtocolStack;
+use crate::dial::Dial;
+use crate::trouble::Trouble;
+use crate::trust::Sessions;
+use crate::way::ProtocolStack;
 
 /// Handshakes that are tried: enough for a median.
 const HANDSHAKES: usize = 11;

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::net::tls::TlsVersion;
 
-use super::certificate::Certificate;
-use super::found::ProbeResult;
-use super::keep::{ConnectionLimits, IdleTime, RequestCount};
-use super::link::ServerClose;
-use super::measure::Cell;
-use super::measure::part;
-use super::resume::Resumed;
-use super::trouble::{TroubleCause, milliseconds, span};
-use super::trust::Verify;
-use super::way::Http;
+use crate::certificate::Certificate;
+use crate::found::ProbeResult;
+use crate::keep::{ConnectionLimits, IdleTime, RequestCount};
+use crate::link::ServerClose;
+use crate::measure::Cell;
+use crate::measure::part;
+use crate::resume::Resumed;
+use crate::trouble::{TroubleCause, milliseconds, span};
+use crate::trust::Verify;
+use crate::way::Http;
 
 /// Columns of a line.
 const WIDTH: usize = 79;
@@ -217,7 +217,7 @@ fn calls(found: &ProbeResult) -> String {
 }
 
 fn whole(limit: Duration) -> String {
-    super::advice::written(limit)
+    crate::advice::written(limit)
 }
 
 fn row(name: &str, told: &str) -> String {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::dial::Dial;
-use super::link::{Got, ServerClose};
-use super::trouble::{Trouble, TroubleCause};
-use super::way::{Http, ProtocolStack};
+use crate::dial::Dial;
+use crate::link::{Got, ServerClose};
+use crate::trouble::{Trouble, TroubleCause};
+use crate::way::{Http, ProtocolStack};
 
 /// A server's handling of connections of one version of HTTP.
 #[derive(Clone, Debug)]

@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::dial::{Dial, Opening};
-use super::trouble::{Trouble, TroubleCause};
-use super::way::Http;
+use crate::dial::{Dial, Opening};
+use crate::trouble::{Trouble, TroubleCause};
+use crate::way::Http;
 
 /// A server whose answers are longer is not asked for a small thing; what they cost would be the body's.
 const MAX_BODY: u64 = 16 << 20;

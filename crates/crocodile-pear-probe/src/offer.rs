@@ -3,12 +3,12 @@
 use futures_util::future::join_all;
 use http::StatusCode;
 
-use super::dial::Dial;
-use super::link::Got;
-use super::target::{Scheme, Target};
-use super::trouble::{Trouble, TroubleCause};
-use super::trust::{ProbeTls, TlsFiles, Verify};
-use super::way::ProtocolStack;
+use crate::dial::Dial;
+use crate::link::Got;
+use crate::target::{Scheme, Target};
+use crate::trouble::{Trouble, TroubleCause};
+use crate::trust::{ProbeTls, TlsFiles, Verify};
+use crate::way::ProtocolStack;
 
 /// The result of one way.
 pub struct Offer {

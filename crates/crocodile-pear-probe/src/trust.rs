@@ -11,8 +11,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, SupportedProtocolVersion};
 
-use super::certificate::Certificate;
-use super::way::Http;
+use crate::certificate::Certificate;
+use crate::way::Http;
 
 /// The handling of a certificate that is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +50,14 @@ pub struct ProbeTls {
     verifier: Arc<Verifier<Witness>>,
     /// The certificate for a server that asks for one.
     identity: Option<ClientIdentity>,
+    /// The name that the certificate must be for.
     pub name: ServerName<'static>,
-    pub verify: Verify,
+    pub(crate) verify: Verify,
 }
 
 impl ProbeTls {
+    /// Reads the files.
+    ///
     /// # Errors
     /// The fault of the files, or of the name of the host.
     pub fn new(host: &str, files: &TlsFiles, verify: Verify) -> Result<Self, String> {
@@ -78,7 +81,7 @@ impl ProbeTls {
     }
 
     /// Offers one version of TLS and one of HTTP.
-    pub fn config(&self, tls: TlsVersion, http: Http, sessions: Sessions) -> Arc<ClientConfig> {
+    pub(crate) fn config(&self, tls: TlsVersion, http: Http, sessions: Sessions) -> Arc<ClientConfig> {
         let version = match tls {
             TlsVersion::Tls12 => &rustls::version::TLS12,
             TlsVersion::Tls13 => &rustls::version::TLS13,
@@ -111,12 +114,12 @@ impl ProbeTls {
     }
 
     /// The certificate that was shown, if it can be read.
-    pub fn certificate(&self, is_hidden: fn(char) -> bool) -> Option<Certificate> {
+    pub(crate) fn certificate(&self, is_hidden: fn(char) -> bool) -> Option<Certificate> {
         Certificate::read(self.verifier.judge.seen().leaf.as_deref()?, is_hidden)
     }
 
     /// The fault of the certificate.
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         self.verifier.judge.seen().fault.clone()
     }
 }

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use http::Uri;
 use tokio::net::lookup_host;
 
-use super::trouble::{Trouble, TroubleCause, span};
+use crate::trouble::{Trouble, TroubleCause, span};
 
 /// A URL that can be probed.
 #[derive(Clone, Debug)]
 pub struct Target {
+    /// `http` or `https`.
     pub scheme: Scheme,
-    /// Without brackets.
+    /// The host without brackets.
     pub host: String,
+    /// The port, also where the URL has none.
     pub port: u16,
     /// Host and port as written.
     pub authority: String,
@@ -21,21 +23,24 @@ pub struct Target {
     pub path: String,
 }
 
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
+    /// Plain text.
     Http,
+    /// TLS.
     Https,
 }
 
 impl Scheme {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Scheme::Http => "http",
             Scheme::Https => "https",
         }
     }
 
-    pub fn other(self) -> Self {
+    pub(crate) fn other(self) -> Self {
         match self {
             Scheme::Http => Scheme::Https,
             Scheme::Https => Scheme::Http,
@@ -52,6 +57,9 @@ impl Scheme {
 
 impl Target {
     /// Reads a URL as an upstream's is written.
+    ///
+    /// # Errors
+    /// The text is not such a URL; the error says what to write.
     pub fn read(text: &str) -> Result<Self, String> {
         const REMEDY: &str = "write http://HOST:PORT/PATH or https://HOST:PORT/PATH";
         let wrong = |what: &str| format!("{what}: {REMEDY}");
@@ -75,16 +83,19 @@ impl Target {
         Ok(Target { scheme, host, port, authority: authority.to_string(), path })
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}{}", self.origin(), self.path)
     }
 
-    /// Without the path: where an upstream is.
+    /// The URL without the path: where an upstream is.
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme.word(), self.authority)
     }
 
     /// The addresses, and how long finding them took.
+    ///
+    /// # Errors
+    /// There is no address, or none within `limit`.
     pub async fn resolve(&self, limit: Duration) -> Result<(Vec<SocketAddr>, Duration), Trouble> {
         let fail = |what| Trouble::new(TroubleCause::Unreachable, what);
         let begun = Instant::now();

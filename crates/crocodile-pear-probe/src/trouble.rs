@@ -10,9 +10,10 @@ use rustls::AlertDescription;
 /// A failure between the probe and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    pub cause: TroubleCause,
+    pub(crate) cause: TroubleCause,
+    /// The failure as a sentence.
     pub what: String,
-    pub remedy: Option<String>,
+    pub(crate) remedy: Option<String>,
 }
 
 /// The cause, as far as the probe acts differently on it. What stands later tells more about the server.
@@ -37,20 +38,20 @@ pub enum TroubleCause {
 }
 
 impl Trouble {
-    pub fn new(cause: TroubleCause, what: impl Into<String>) -> Self {
+    pub(crate) fn new(cause: TroubleCause, what: impl Into<String>) -> Self {
         Trouble { cause, what: what.into(), remedy: None }
     }
 
-    pub fn remedy(self, remedy: impl Into<String>) -> Self {
+    pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
         Trouble { remedy: Some(remedy.into()), ..self }
     }
 
     /// The failure of `what` to end in time.
-    pub fn late(what: &str, limit: Duration) -> Self {
+    pub(crate) fn late(what: &str, limit: Duration) -> Self {
         Self::new(TroubleCause::Silent, format!("{what} within {}", span(limit))).remedy("`--timeout` waits longer")
     }
 
-    pub fn connecting(error: &io::Error) -> Self {
+    pub(crate) fn connecting(error: &io::Error) -> Self {
         let what = match error.kind() {
             io::ErrorKind::ConnectionRefused => "connection refused: nothing listens there".to_owned(),
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "no route to the upstream".to_owned(),
@@ -59,7 +60,7 @@ impl Trouble {
         Self::new(TroubleCause::Unreachable, what)
     }
 
-    pub fn shaking(error: &io::Error) -> Self {
+    pub(crate) fn shaking(error: &io::Error) -> Self {
         Self::tls(error).unwrap_or_else(|| Self::new(TroubleCause::Ended, "the upstream ended the TLS handshake"))
     }
 
@@ -92,7 +93,7 @@ impl Trouble {
     }
 
     /// The failure of a request over HTTP/1.1, until the head of its answer.
-    pub fn http1(error: &hyper::Error) -> Self {
+    pub(crate) fn http1(error: &hyper::Error) -> Self {
         // A request that was given up because of what had come before it.
         if let Some(error) = error.source().and_then(|source| source.downcast_ref::<hyper::Error>()) {
             return Self::http1(error);
@@ -107,7 +108,7 @@ impl Trouble {
     }
 
     /// The same over HTTP/2.
-    pub fn http2(error: &h2::Error) -> Self {
+    pub(crate) fn http2(error: &h2::Error) -> Self {
         if let Some(error) = error.get_io() {
             return Self::input(error);
         }
@@ -123,7 +124,7 @@ impl Trouble {
     }
 
     /// An answer that ends before its end.
-    pub fn cut() -> Self {
+    pub(crate) fn cut() -> Self {
         Self::new(TroubleCause::Broken, "the upstream's answer ended before it was whole")
     }
 }

@@ -10,11 +10,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::dial::{Dial, Opening};
-use super::link::ProbeConnection;
-use super::trouble::{Trouble, TroubleCause};
-use super::trust::{ProbeTls, Sessions};
-use super::way::{Http, ProtocolStack};
+use crate::dial::{Dial, Opening};
+use crate::link::ProbeConnection;
+use crate::trouble::{Trouble, TroubleCause};
+use crate::trust::{ProbeTls, Sessions};
+use crate::way::{Http, ProtocolStack};
 
 impl Dial {
     /// A connection without anything of those before it.

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use http::Version;
 
-use super::certificate::Certificate;
-use super::keep::{ConnectionLimits, IdleTime};
-use super::measure::{Cell, ConnectionKind, Statuses, part};
-use super::offer::Offer;
-use super::resume::Resumed;
-use super::target::{Scheme, Target};
-use super::trouble::{Trouble, TroubleCause};
-use super::trust::{ProbeTls, Verify};
-use super::way::{Http, ProtocolStack};
+use crate::certificate::Certificate;
+use crate::keep::{ConnectionLimits, IdleTime};
+use crate::measure::{Cell, ConnectionKind, Statuses, part};
+use crate::offer::Offer;
+use crate::resume::Resumed;
+use crate::target::{Scheme, Target};
+use crate::trouble::{Trouble, TroubleCause};
+use crate::trust::{ProbeTls, Verify};
+use crate::way::{Http, ProtocolStack};
 
 /// A certificate that ends sooner is mentioned.
 const SOON: i64 = 14;

@@ -2,7 +2,7 @@
 
 use crocodile_pear::unstable::net::tls::TlsVersion;
 
-use super::target::Scheme;
+use crate::target::Scheme;
 
 /// A version of HTTP, and what it goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 
-use super::target::Target;
-use super::trust::ProbeTls;
+use crate::target::Target;
+use crate::trust::ProbeTls;
 
 /// All that a connection needs to know.
 pub struct Dial {

@@ -6,14 +6,14 @@ use crocodile_pear::unstable::config::spec::Decode;
 use crocodile_pear::unstable::net::protocol::Protocol;
 use crocodile_pear::unstable::upstream::UpstreamCall;
 
-use super::dial::Dial;
-use super::found::{Advice, ProbeResult};
-use super::gateway::Gateway;
-use super::keep::ConnectionLimits;
-use super::measure::ConnectionKind;
-use super::trouble::{Trouble, TroubleCause, milliseconds, span};
-use super::trust::TlsFiles;
-use super::way::{Http, ProtocolStack};
+use crate::dial::Dial;
+use crate::found::{Advice, ProbeResult};
+use crate::gateway::Gateway;
+use crate::keep::ConnectionLimits;
+use crate::measure::ConnectionKind;
+use crate::trouble::{Trouble, TroubleCause, milliseconds, span};
+use crate::trust::TlsFiles;
+use crate::way::{Http, ProtocolStack};
 
 /// Slower by less is what another run would find the other way round.
 const SLOWER: f64 = 1.1;
@@ -162,9 +162,9 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keep::{Announced, IdleTime, RequestCount};
-    use super::super::link::ServerClose;
     use super::*;
+    use crate::keep::{Announced, IdleTime, RequestCount};
+    use crate::link::ServerClose;
 
     fn advised(answered: u32, idle: Option<u64>, announced: Option<u64>) -> Option<String> {
         let ended = Some(ServerClose::Close);

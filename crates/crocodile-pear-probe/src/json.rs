@@ -5,13 +5,13 @@ use std::time::Duration;
 use crocodile_pear::unstable::net::tls::TlsVersion;
 use serde_json::{Value, json};
 
-use super::found::ProbeResult;
-use super::keep::ConnectionLimits;
-use super::link::ServerClose;
-use super::measure::{Cell, part};
-use super::resume::Resumed;
-use super::trust::Verify;
-use super::way::Http;
+use crate::found::ProbeResult;
+use crate::keep::ConnectionLimits;
+use crate::link::ServerClose;
+use crate::measure::{Cell, part};
+use crate::resume::Resumed;
+use crate::trust::Verify;
+use crate::way::Http;
 
 /// Every name is always there; what was not found out is null, or an empty list.
 pub fn write(found: &ProbeResult) -> Value {

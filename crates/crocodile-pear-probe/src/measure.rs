@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::dial::Dial;
-use super::link::{Got, ProbeConnection};
-use super::progress::ProgressLine;
-use super::trouble::{Trouble, TroubleCause};
-use super::way::ProtocolStack;
+use crate::dial::Dial;
+use crate::link::{Got, ProbeConnection};
+use crate::progress::ProgressLine;
+use crate::trouble::{Trouble, TroubleCause};
+use crate::way::ProtocolStack;
 
 /// Failures in a row after which a cell is given up: what always fails would only take time.
 const GIVE_UP: u32 = 3;
@@ -99,7 +99,7 @@ impl Cell {
 
 async fn cold(dial: &Dial, way: ProtocolStack) -> Result<(CallTimes, Got), Trouble> {
     // The client's own preparation is not the server's.
-    let config = dial.config(way, super::trust::Sessions::Never);
+    let config = dial.config(way, crate::trust::Sessions::Never);
     let begun = Instant::now();
     let mut link = dial.open_with(way, config.as_ref()).await?;
     let got = link.get(dial).await?;
