@@ -17,6 +17,7 @@ mod table;
 mod target;
 mod trouble;
 mod trust;
+mod usage;
 mod way;
 
 use std::net::SocketAddr;
@@ -40,6 +41,7 @@ pub use crate::gateway::Gateway;
 pub use crate::target::{Scheme, Target};
 pub use crate::trouble::Trouble;
 pub use crate::trust::{ProbeTls, TlsFiles, Verify};
+pub use crate::usage::UsageError;
 
 /// The options of a probe.
 #[derive(Args)]
@@ -91,28 +93,32 @@ pub const fn minutes(minutes: u64) -> Duration {
 }
 
 /// Reads a duration as the configuration has it.
-pub fn between(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+pub fn between(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, UsageError> + Clone + Send + Sync {
     move |text| {
         let mut problems = Problems::default();
         let read = Duration::decode(&Node::from_json(&text.into()), &mut problems);
         let Some(read) = read else {
             let remedy = problems.into_sorted().into_iter().find_map(|problem| problem.remedy);
-            return Err(remedy.unwrap_or_else(|| "this is too long".to_owned()));
+            return Err(UsageError::new(remedy.unwrap_or_else(|| "this is too long".to_owned())));
         };
         match (least..=most).contains(&read) {
             true => Ok(read),
-            false => Err(format!("it is from {} to {}", advice::written(least), advice::written(most))),
+            false => {
+                let (least, most) = (advice::written(least), advice::written(most));
+                Err(UsageError::new(format!("it is from {least} to {most}")))
+            }
         }
     }
 }
 
-fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text.split_once(':').ok_or("write it as 'NAME: VALUE'")?;
-    let name: HeaderName = name.trim().parse().map_err(|_| "this is not the name of a header field")?;
+fn field(text: &str) -> Result<(HeaderName, HeaderValue), UsageError> {
+    let wrong = |reason: &str| UsageError::new(reason);
+    let (name, value) = text.split_once(':').ok_or_else(|| wrong("write it as 'NAME: VALUE'"))?;
+    let name: HeaderName = name.trim().parse().map_err(|_| wrong("this is not the name of a header field"))?;
     if !crocodile_pear::unstable::upstream::may_send(&name) {
-        return Err(format!("`{name}` belongs to the connection, and is not sent"));
+        return Err(wrong(&format!("`{name}` belongs to the connection, and is not sent")));
     }
-    let value = value.trim().parse().map_err(|_| "this is not a valid value of a header field")?;
+    let value = value.trim().parse().map_err(|_| wrong("this is not a valid value of a header field"))?;
     Ok((name, value))
 }
 
@@ -126,7 +132,7 @@ impl Probe {
     ///
     /// # Errors
     /// The options do not go together, or a file of TLS is wrong.
-    pub async fn run(&self, gateway: &Gateway) -> Result<Report, String> {
+    pub async fn run(&self, gateway: &Gateway) -> Result<Report, UsageError> {
         let found = self.probe(self.trust()?, gateway).await;
         let (findings, problems) = match self.json {
             true => (format!("{:#}\n", json::write(&found)), String::new()),
@@ -135,11 +141,11 @@ impl Probe {
         Ok(Report { findings, problems, good: found.problems.is_empty() })
     }
 
-    fn trust(&self) -> Result<Option<ProbeTls>, String> {
+    fn trust(&self) -> Result<Option<ProbeTls>, UsageError> {
         if self.url.scheme == Scheme::Http {
             let TlsFiles { ca, certificate, .. } = &self.files;
             return match ca.is_some() || certificate.is_some() || self.insecure {
-                true => Err("--ca, --certificate and --insecure are for https URLs".to_owned()),
+                true => Err(UsageError::new("--ca, --certificate and --insecure are for https URLs")),
                 false => Ok(None),
             };
         }

@@ -7,6 +7,7 @@ use http::Uri;
 use tokio::net::lookup_host;
 
 use crate::trouble::{Trouble, TroubleCause, span};
+use crate::usage::UsageError;
 
 /// A URL that can be probed.
 #[derive(Clone, Debug)]
@@ -60,9 +61,9 @@ impl Target {
     ///
     /// # Errors
     /// The text is not such a URL; the error says what to write.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, UsageError> {
         const REMEDY: &str = "write http://HOST:PORT/PATH or https://HOST:PORT/PATH";
-        let wrong = |what: &str| format!("{what}: {REMEDY}");
+        let wrong = |what: &str| UsageError::new(format!("{what}: {REMEDY}"));
         let url: Uri = text.parse().map_err(|_| wrong("this is not a URL"))?;
         let scheme = match url.scheme_str() {
             Some("http") => Scheme::Http,
@@ -73,7 +74,7 @@ impl Target {
         let authority = url.authority().filter(|authority| !authority.host().is_empty());
         let authority = authority.ok_or_else(|| wrong("the URL has no host"))?;
         if authority.as_str().contains('@') {
-            return Err("a URL holds no credentials here: send them with --header".to_owned());
+            return Err(UsageError::new("a URL holds no credentials here: send them with --header"));
         }
         let written = authority.as_str().len() > authority.host().len();
         let port = authority.port_u16().or((!written).then_some(scheme.port()));
@@ -128,7 +129,7 @@ mod tests {
             ("http://me:secret@a.test/", "credentials"),
             ("http://:80/", "no"),
         ] {
-            assert!(read(text).is_err_and(|error| error.contains(told)), "{text}: {:?}", read(text));
+            assert!(read(text).is_err_and(|error| error.to_string().contains(told)), "{text}: {:?}", read(text));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Why something did not work, in the words that the gateway itself has for it.
 
 use std::error::Error as _;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -11,10 +12,17 @@ use rustls::AlertDescription;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub(crate) cause: TroubleCause,
-    /// The failure as a sentence.
-    pub what: String,
+    pub(crate) what: String,
     pub(crate) remedy: Option<String>,
 }
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Trouble {}
 
 /// The cause, as far as the probe acts differently on it. What stands later tells more about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

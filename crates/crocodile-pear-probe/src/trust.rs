@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, SupportedProtocolVersion};
 
 use crate::certificate::Certificate;
+use crate::usage::UsageError;
 use crate::way::Http;
 
 /// The handling of a certificate that is not trusted.
@@ -60,23 +61,23 @@ impl ProbeTls {
     ///
     /// # Errors
     /// The fault of the files, or of the name of the host.
-    pub fn new(host: &str, files: &TlsFiles, verify: Verify) -> Result<Self, String> {
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is not the name of a server"))?;
+    pub fn new(host: &str, files: &TlsFiles, verify: Verify) -> Result<Self, UsageError> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| UsageError::new(format!("`{host}` is not the name of a server")))?;
         let roots = match &files.ca {
             Some(file) => {
                 let roots = contents(file).and_then(|ca| pem::roots(&pem::certificates(&ca)?));
-                roots.map_err(|reason| format!("--ca {}: {reason}", file.display()))?
+                roots.map_err(|reason| wrong("--ca", file, reason))?
             }
             None => pem::public_roots(),
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-        let inner = inner.map_err(|error| error.to_string())?;
+        let inner = inner.map_err(|error| UsageError::new(error.to_string()))?;
         let witness = Witness { inner, verify, seen: Mutex::default() };
         let verifier = Arc::new(Verifier::new(witness, provider.clone()));
         let trust = ProbeTls { provider, verifier, identity: identity(files)?, name, verify };
-        trust.client(&[&rustls::version::TLS13]).map_err(|_| "--key is not that of --certificate".to_owned())?;
+        trust.client(&[&rustls::version::TLS13]).map_err(|_| UsageError::new("--key is not that of --certificate"))?;
         Ok(trust)
     }
 
@@ -126,13 +127,17 @@ impl ProbeTls {
 
 type ClientIdentity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn identity(files: &TlsFiles) -> Result<Option<ClientIdentity>, String> {
+fn identity(files: &TlsFiles) -> Result<Option<ClientIdentity>, UsageError> {
     let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else { return Ok(None) };
     let chain = contents(certificate).and_then(|read| pem::certificates(&read));
-    let chain = chain.map_err(|reason| format!("--certificate {}: {reason}", certificate.display()))?;
+    let chain = chain.map_err(|reason| wrong("--certificate", certificate, reason))?;
     let read = contents(key).and_then(|read| pem::private_key(&read));
-    let key = read.map_err(|reason| format!("--key {}: {reason}", key.display()))?;
+    let key = read.map_err(|reason| wrong("--key", key, reason))?;
     Ok(Some((chain, key)))
+}
+
+fn wrong(option: &str, file: &Path, reason: &str) -> UsageError {
+    UsageError::new(format!("{option} {}: {reason}", file.display()))
 }
 
 fn contents(file: &Path) -> Result<Vec<u8>, &'static str> {

@@ -65,6 +65,7 @@ const IMPORT: &[&str] = &["duration", "jq", "upstream_name", "yaml", "report", "
 /// The crate of `probe` likewise.
 const PROBE: &[&str] = &[
     "gateway",
+    "usage",
     "trouble",
     "certificate",
     "target",

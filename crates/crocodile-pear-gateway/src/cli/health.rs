@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use crocodile_pear_probe::{ProbeTls, Scheme, Target, TlsFiles, Verify, between, minutes};
+use crocodile_pear_probe::{ProbeTls, Scheme, Target, TlsFiles, UsageError, Verify, between, minutes};
 use rustls::{ClientConnection, Stream};
 
 use super::print::print;
@@ -38,7 +38,7 @@ enum HealthTarget {
 }
 
 impl HealthTarget {
-    fn read(text: &str) -> Result<Self, String> {
+    fn read(text: &str) -> Result<Self, UsageError> {
         match text.strip_prefix("unix:") {
             Some(path) => Ok(HealthTarget::Unix(path.into())),
             None => Target::read(text).map(HealthTarget::Url),
@@ -75,7 +75,7 @@ impl Health {
                     return ask(socket, &target.authority, &target.path).map_err(told);
                 }
                 let verify = if self.insecure { Verify::Not } else { Verify::Strictly };
-                let trust = ProbeTls::new(&target.host, &self.files, verify)?;
+                let trust = ProbeTls::new(&target.host, &self.files, verify).map_err(|error| error.to_string())?;
                 let config = trust.any().map_err(|error| error.to_string())?;
                 let connection = ClientConnection::new(config.into(), trust.name.clone());
                 let mut connection = connection.map_err(|error| error.to_string())?;
@@ -115,7 +115,7 @@ fn addresses(target: &Target, end: Instant) -> io::Result<Vec<SocketAddr>> {
     let found = runtime.block_on(target.resolve(end.saturating_duration_since(Instant::now())));
     // A name that is still being resolved is not waited for.
     runtime.shutdown_background();
-    found.map(|(addresses, _)| addresses).map_err(|trouble| io::Error::other(trouble.what))
+    found.map(|(addresses, _)| addresses).map_err(|trouble| io::Error::other(trouble.to_string()))
 }
 
 /// A socket whose reads end at a deadline.

@@ -26,9 +26,9 @@ pub fn execute(probe: &Probe, mut command: clap::Command) -> ExitCode {
     runtime.shutdown_background();
     let report = match report {
         Ok(report) => report,
-        Err(message) => {
+        Err(error) => {
             // Where usage cannot be printed, its exit code still tells.
-            let _ = command.error(clap::error::ErrorKind::ValueValidation, message).print();
+            let _ = command.error(clap::error::ErrorKind::ValueValidation, error).print();
             return ExitCode::from(2);
         }
     };
