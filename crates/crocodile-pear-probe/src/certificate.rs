@@ -121,7 +121,7 @@ impl<'a> Iterator for Der<'a> {
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
             0..=0x7f => (usize::from(first), rest),
-            // Nothing that a handshake holds has a length of more than three bytes.
+            // No part of a handshake has a length of more than three bytes.
             0x81..=0x83 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(first - 0x80))?;
                 (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)

@@ -264,7 +264,7 @@ impl Probe {
             match watched.await {
                 Ok(Ok(idle)) => found.rest(http, idle),
                 Ok(Err(trouble)) => found.problems.push(trouble),
-                // It does not panic, and nobody ends it.
+                // The task does not panic, and nobody ends it.
                 Err(_) => {}
             }
         }

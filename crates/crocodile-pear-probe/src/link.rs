@@ -21,7 +21,7 @@ const MAX_BODY: u64 = 16 << 20;
 /// The window of HTTP/2: more than any body that is probed.
 const WINDOW: u32 = 32 << 20;
 
-/// An open connection. It is closed when it is dropped.
+/// An open connection, closed when it is dropped.
 pub struct ProbeConnection {
     sender: Sender,
     /// Moves the bytes; what it says at its end, if it was not the server's leave.
@@ -140,7 +140,7 @@ impl ProbeConnection {
 
     /// Waits until the server ends the connection.
     pub async fn ended(&mut self) {
-        // It cannot have been joined before, and a driver does not panic.
+        // The driver cannot have been joined before, and does not panic.
         let _ = (&mut self.driver).await;
     }
 

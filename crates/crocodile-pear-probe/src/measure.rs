@@ -128,7 +128,7 @@ pub async fn rounds(dial: &Dial, cells: &mut [Cell], calls: u32, end: Instant, p
                     *statuses.entry(got.status.as_u16()).or_default() += 1;
                 }
                 Ok(None) => {}
-                // What the end has cut short says nothing of the server.
+                // A call that the end has cut short says nothing of the server.
                 Err(_) if dial.is_over() => return statuses,
                 Err(trouble) => cell.note(trouble),
             }

@@ -28,7 +28,7 @@ pub async fn discover(dial: &Dial) -> Result<Vec<Offer>, Trouble> {
     if offers.iter().any(|offer| offer.answer.is_ok()) {
         return Ok(offers);
     }
-    // Of several that weigh the same, the one of the oldest version: it is the least that could be expected.
+    // Among several that weigh the same, the oldest version counts: it is the least that could be expected.
     let troubles = offers.into_iter().rev().filter_map(|offer| offer.answer.err());
     let worst = troubles.max_by_key(|trouble| trouble.cause);
     Err(worst.unwrap_or_else(|| Trouble::new(TroubleCause::Unreachable, "nothing was tried")))
@@ -76,7 +76,7 @@ async fn astray(dial: &Dial, offers: &[Offer]) -> Option<Trouble> {
     let spoken = attempt(&elsewhere).await.into_iter().any(|offer| match (other, offer.answer) {
         (Scheme::Http, answer) => answer.is_ok(),
         (Scheme::Https, Ok(_)) => true,
-        // It has understood the handshake.
+        // The server has understood the handshake.
         (Scheme::Https, Err(trouble)) => matches!(trouble.cause, TroubleCause::Refused | TroubleCause::Foreign),
     });
     let what = match other {

@@ -69,7 +69,7 @@ pub async fn connect(address: SocketAddr, limit: Duration) -> Result<TcpStream, 
     let connected = timeout(limit, TcpStream::connect(address)).await;
     let stream = connected.map_err(|_| Trouble::late("no connection", limit))?;
     let stream = stream.map_err(|error| Trouble::connecting(&error))?;
-    // As the gateway has it; failing to say so changes nothing.
+    // The gateway does the same. A failure changes nothing.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }

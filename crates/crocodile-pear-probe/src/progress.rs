@@ -42,6 +42,6 @@ impl ProgressLine {
 
 fn write(text: &str) {
     let mut stream = std::io::stderr();
-    // Who cannot be told can be measured all the same.
+    // A measurement goes on if nobody can read its progress.
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
 }

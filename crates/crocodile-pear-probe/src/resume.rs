@@ -26,7 +26,7 @@ pub async fn resume(dial: &Dial, way: ProtocolStack, tls: TlsVersion) -> Result<
     for number in 0..=HANDSHAKES {
         let mut link = dial.open_with(way, config.as_ref()).await?;
         handshakes.extend(link.opening.tls.filter(|_| link.opening.resumed));
-        // With TLS 1.3 the ticket for the next comes with the answer. One that has had two and used none will not begin to.
+        // With TLS 1.3 the ticket for the next comes with the answer. A server that did not take the first two takes none.
         if number == 2 && handshakes.is_empty() || dial.is_over() {
             break;
         }

@@ -24,7 +24,7 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// The cause, as far as the probe acts differently on it. What stands later tells more about the server.
+/// The cause, as far as the probe acts differently on it. A later one tells more about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleCause {
     /// The server does not speak this version.

@@ -1,4 +1,4 @@
-//! Whom a probe trusts: as the gateway would, noting the certificate and what is wrong with it.
+//! The certificates that a probe trusts: those that the gateway would. The certificate and its fault are noted.
 
 use std::io;
 use std::path::{Path, PathBuf};
