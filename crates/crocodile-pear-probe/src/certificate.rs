@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crocodile_pear::unstable::runtime::calendar::Day;
+use crocodile_pear_spec::visible::is_hidden;
 
 /// Object identifiers, encoded: of names and of the one extension that is read.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -29,9 +30,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// `None` if the bytes are not a certificate. A certificate may say anything, so each character that `is_hidden`
-    /// names is replaced.
-    pub fn read(der: &[u8], is_hidden: fn(char) -> bool) -> Option<Self> {
+    /// `None` if the bytes are not a certificate. A certificate may say anything, so hidden characters are replaced.
+    pub fn read(der: &[u8]) -> Option<Self> {
         let mut signed = Der(Der(Der(der).content(SEQUENCE)?).content(SEQUENCE)?);
         signed.content(VERSION);
         signed.next()?; // its number
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn names_issuer_and_days_are_read() {
-        let read = Certificate::read(&der(), char::is_control).expect("a certificate");
+        let read = Certificate::read(&der()).expect("a certificate");
         assert_eq!(read.names, ["a.test", "*.b.test", "127.0.0.1", "::1"]);
         assert_eq!(read.issuer, "the?authority");
         assert_eq!((read.from.to_string(), read.until.to_string()), ("1999-12-31".into(), "2055-02-28".into()));
@@ -161,11 +161,11 @@ mod tests {
     fn what_is_none_does_no_harm() {
         let good = der();
         for end in 0..good.len() {
-            Certificate::read(&good[..end], char::is_control);
+            Certificate::read(&good[..end]);
             let mut bad = good.clone();
             bad[end] ^= 0x81;
-            Certificate::read(&bad, char::is_control);
+            Certificate::read(&bad);
         }
-        assert_eq!(Certificate::read(b"no certificate", char::is_control), None);
+        assert_eq!(Certificate::read(b"no certificate"), None);
     }
 }

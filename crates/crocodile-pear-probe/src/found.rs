@@ -79,10 +79,10 @@ impl ProbeResult {
     }
 
     /// Takes note of the certificate.
-    pub fn shown(&mut self, trust: Option<&ProbeTls>, is_hidden: fn(char) -> bool) {
+    pub fn shown(&mut self, trust: Option<&ProbeTls>) {
         let Some(trust) = trust else { return };
         self.verify = Some(trust.verify);
-        self.certificate = trust.certificate(is_hidden);
+        self.certificate = trust.certificate();
         self.fault = trust.fault();
         let left = self.certificate.as_ref().map(Certificate::days_left);
         if let Some(left @ 0..SOON) = left {

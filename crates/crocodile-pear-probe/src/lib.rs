@@ -182,7 +182,7 @@ impl Probe {
         progress.say("trying versions of HTTP and TLS");
         let offers = offer::discover(&dial).await;
         // Also of one that is not trusted it is told whose it is.
-        found.shown(dial.trust.as_ref(), gateway.is_hidden);
+        found.shown(dial.trust.as_ref());
         found.offered(offers?);
 
         // Beside all that follows, since a connection at rest disturbs nothing.

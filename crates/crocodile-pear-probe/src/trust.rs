@@ -115,8 +115,8 @@ impl ProbeTls {
     }
 
     /// The certificate that was shown, if it can be read.
-    pub(crate) fn certificate(&self, is_hidden: fn(char) -> bool) -> Option<Certificate> {
-        Certificate::read(self.verifier.judge.seen().leaf.as_deref()?, is_hidden)
+    pub(crate) fn certificate(&self) -> Option<Certificate> {
+        Certificate::read(self.verifier.judge.seen().leaf.as_deref()?)
     }
 
     /// The fault of the certificate.

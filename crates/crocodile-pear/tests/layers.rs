@@ -104,6 +104,17 @@ const GATEWAY: &[&str] = &[
     "cli",
 ];
 
+/// The crates with their floors.
+const FLOORS: [(&str, &[&str]); 7] = [
+    ("crocodile-pear-http1", HTTP1),
+    ("crocodile-pear-jq", JQ),
+    ("crocodile-pear-spec", SPEC),
+    ("crocodile-pear", LIBRARY),
+    ("crocodile-pear-import", IMPORT),
+    ("crocodile-pear-probe", PROBE),
+    ("crocodile-pear-gateway", GATEWAY),
+];
+
 /// Macros live at the root of their crate, wherever they are written.
 const MACROS: [&str; 2] = ["choice", "spec"];
 
@@ -111,87 +122,33 @@ const MACROS: [&str; 2] = ["choice", "spec"];
 const PROGRAMS: [&str; 4] = ["client::items", "client::pipeline", "client::shape", "client::steps"];
 
 #[test]
-fn the_crate_of_jq_knows_only_what_stands_before() {
-    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq"), JQ);
+fn a_file_knows_only_what_stands_before() {
+    for (name, floors) in FLOORS {
+        check(&crates().join(name), floors);
+    }
 }
 
 #[test]
-fn the_crate_of_settings_knows_only_what_stands_before() {
-    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-spec"), SPEC);
+fn no_files_know_each_other_in_a_ring() {
+    for (name, _) in FLOORS {
+        check_rings(&crates().join(name).join("src"));
+    }
+    check_rings(&crates().join("../bench/src"));
 }
 
 #[test]
-fn the_crate_of_http1_knows_only_what_stands_before() {
-    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-http1"), HTTP1);
-}
-
-#[test]
-fn the_library_knows_only_what_stands_before() {
-    check(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), LIBRARY);
-}
-
-#[test]
-fn the_importers_know_only_what_stands_before() {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-import");
-    check(&root, IMPORT);
-    let known = files(&root.join("src/nginx")).into_iter().filter(|file| lines(file).join("\n").contains("krakend::"));
-    assert_eq!(known.collect::<Vec<_>>(), Vec::<PathBuf>::new());
-}
-
-#[test]
-fn the_crate_of_probe_knows_only_what_stands_before() {
-    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-probe"), PROBE);
-}
-
-#[test]
-fn the_gateway_knows_only_what_stands_before() {
-    check(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway"), GATEWAY);
-}
-
-#[test]
-fn no_files_of_the_crate_of_jq_know_each_other_in_a_ring() {
-    check_rings("../crocodile-pear-jq/src");
-}
-
-#[test]
-fn no_files_of_the_crate_of_settings_know_each_other_in_a_ring() {
-    check_rings("../crocodile-pear-spec/src");
-}
-
-#[test]
-fn no_files_of_the_crate_of_http1_know_each_other_in_a_ring() {
-    check_rings("../crocodile-pear-http1/src");
-}
-
-#[test]
-fn no_files_of_the_library_know_each_other_in_a_ring() {
-    check_rings("src");
-}
-
-#[test]
-fn no_files_of_the_importers_know_each_other_in_a_ring() {
-    check_rings("../crocodile-pear-import/src");
-}
-
-#[test]
-fn no_files_of_the_crate_of_probe_know_each_other_in_a_ring() {
-    check_rings("../crocodile-pear-probe/src");
-}
-
-#[test]
-fn no_files_of_the_gateway_know_each_other_in_a_ring() {
-    check_rings("../crocodile-pear-gateway/src");
-}
-
-#[test]
-fn no_files_of_the_benchmarks_know_each_other_in_a_ring() {
-    check_rings("../../bench/src");
+fn no_importer_knows_the_other() {
+    for (importer, other) in [("nginx", "krakend::"), ("krakend", "nginx::")] {
+        let files = files(&crates().join("crocodile-pear-import/src").join(importer));
+        let known = files.into_iter().filter(|file| lines(file).join("\n").contains(other));
+        assert_eq!(known.collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    }
 }
 
 /// The engine may be replaced, and every limit that it lacks stands in one place.
 #[test]
 fn only_the_expressions_name_their_engine() {
-    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("..");
+    let crates = crates();
     let [own, library, gateway] = ["-jq", "", "-gateway"].map(|name| crates.join(format!("crocodile-pear{name}/src")));
     let named = |source: &Path| {
         let named = files(source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
@@ -202,25 +159,15 @@ fn only_the_expressions_name_their_engine() {
     assert_eq!(outside, Vec::<String>::new());
 }
 
-/// The crate of jq works without the gateway and without a runtime.
+/// These crates are bytes and their meaning, of use to other programs too.
 #[test]
-fn expressions_need_neither_the_library_nor_a_runtime() {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-jq");
-    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    let needed = manifest.split_once("[dependencies]").unwrap().1;
-    for other in ["crocodile-pear", "tokio", "futures"] {
-        assert!(!needed.contains(other), "it needs {other}");
-    }
-}
-
-/// The crate of HTTP/1.1 is bytes and their meaning: it neither waits nor reads a socket.
-#[test]
-fn http1_needs_neither_the_library_nor_a_runtime() {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-http1");
-    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    let needed = manifest.split_once("[dependencies]").unwrap().1;
-    for other in ["crocodile-pear", "tokio", "futures"] {
-        assert!(!needed.contains(other), "it needs {other}");
+fn the_lowest_crates_need_neither_the_library_nor_a_runtime() {
+    for name in ["crocodile-pear-http1", "crocodile-pear-jq", "crocodile-pear-spec"] {
+        let manifest = std::fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
+        let needed = manifest.split_once("[dependencies]").unwrap().1;
+        for other in ["crocodile-pear", "tokio", "futures"] {
+            assert!(!needed.contains(other), "{name} needs {other}");
+        }
     }
 }
 
@@ -228,8 +175,8 @@ fn http1_needs_neither_the_library_nor_a_runtime() {
 /// configuration, and so name its steps.
 #[test]
 fn no_step_is_known_by_name_outside_of_the_steps() {
-    let library = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
-    let gateway = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("../crocodile-pear-gateway/src");
+    let library = crates().join("crocodile-pear/src");
+    let gateway = crates().join("crocodile-pear-gateway/src");
     let steps = steps(&library.join("pipeline/steps.rs"));
     assert!(steps.len() > 10, "the list of the steps is not found: {steps:?}");
     let mut wrong = Vec::new();
@@ -250,7 +197,7 @@ fn no_step_is_known_by_name_outside_of_the_steps() {
 /// Code that two steps share stands below both.
 #[test]
 fn no_step_knows_another() {
-    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("src");
+    let source = crates().join("crocodile-pear/src");
     let steps = steps(&source.join("pipeline/steps.rs"));
     let mut wrong = Vec::new();
     for file in files(&source.join("pipeline/steps")) {
@@ -265,7 +212,7 @@ fn no_step_knows_another() {
 /// Waits for another process happen in `stage::until`, with a bound, and a pause of a scene says that it is one.
 #[test]
 fn tests_sleep_in_one_place_alone() {
-    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("..");
+    let crates = crates();
     let folders = [
         "crocodile-pear/tests",
         "crocodile-pear-gateway/tests",
@@ -278,6 +225,11 @@ fn tests_sleep_in_one_place_alone() {
     let found: Vec<PathBuf> =
         all.filter(|file| file.extension().is_some_and(|end| end == "rs")).filter(sleeps).collect();
     assert_eq!(found, [crates.join("crocodile-pear-stage/src/wait.rs")]);
+}
+
+/// The folder of all crates.
+fn crates() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("..")
 }
 
 /// The modules of the steps with their specs, as they stand in the list.
@@ -374,8 +326,8 @@ fn named(line: &str) -> Vec<String> {
         .collect()
 }
 
-fn check_rings(source: &str) {
-    let rings = rings(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(source));
+fn check_rings(source: &Path) {
+    let rings = rings(source);
     assert!(
         rings.is_empty(),
         "these files know each other in a ring; what they share belongs into a file below them:\n{rings:#?}"

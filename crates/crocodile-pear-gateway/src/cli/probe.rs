@@ -9,7 +9,6 @@ use crocodile_pear_probe::{Gateway, Probe};
 use super::file::compile;
 use super::print::print;
 use crate::config;
-use crate::config::visible::is_hidden;
 use crate::runtime::threads::event_loop;
 
 /// Runs the command; `command` tells how it is used.
@@ -21,7 +20,7 @@ pub fn execute(probe: &Probe, mut command: clap::Command) -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let report = runtime.block_on(probe.run(&Gateway { upstream, is_hidden }));
+    let report = runtime.block_on(probe.run(&Gateway { upstream }));
     // A name that is still being resolved is not waited for.
     runtime.shutdown_background();
     let report = match report {
