@@ -60,6 +60,9 @@ const LIBRARY: &[&str] = &[
     "unstable",
 ];
 
+/// The crate of JSON Schema likewise.
+const SCHEMA: &[&str] = &["files", "pattern", "unique", "rules", "compile"];
+
 /// The importers likewise: neither knows the other.
 const IMPORT: &[&str] = &["duration", "jq", "upstream_name", "yaml", "report", "outcome", "krakend", "nginx"];
 /// The crate of `probe` likewise.
@@ -105,10 +108,11 @@ const GATEWAY: &[&str] = &[
 ];
 
 /// The crates with their floors.
-const FLOORS: [(&str, &[&str]); 7] = [
+const FLOORS: [(&str, &[&str]); 8] = [
     ("crocodile-pear-http1", HTTP1),
     ("crocodile-pear-jq", JQ),
     ("crocodile-pear-spec", SPEC),
+    ("crocodile-pear-schema", SCHEMA),
     ("crocodile-pear", LIBRARY),
     ("crocodile-pear-import", IMPORT),
     ("crocodile-pear-probe", PROBE),

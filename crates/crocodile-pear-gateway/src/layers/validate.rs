@@ -1,12 +1,6 @@
 //! `validate`: refuses requests that do not match a JSON Schema, and lists all violations.
 
-mod compile;
-mod pattern;
-mod rules;
 mod schema;
-#[cfg(test)]
-mod tests;
-mod unique;
 
 use std::sync::Arc;
 
@@ -19,6 +13,7 @@ use crocodile_pear::unstable::offload;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear::unstable::runtime::deadline_timer::by;
 use crocodile_pear::unstable::spec;
+use crocodile_pear_schema::{SchemaRules, Violation};
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 
@@ -26,7 +21,6 @@ use crate::config::unique_json;
 use crate::http::response;
 use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 use crate::telemetry::metrics::{Metrics, RefusedBy};
-use rules::SchemaRules;
 use schema::Schema;
 
 spec! {
@@ -134,8 +128,8 @@ impl Schemas {
     }
 }
 
-fn list(violations: Vec<rules::Violation>, part: &'static str, told: &mut Vec<Json>) {
-    for rules::Violation { pointer, detail } in violations.into_iter().take(TOLD - told.len().min(TOLD)) {
+fn list(violations: Vec<Violation>, part: &'static str, told: &mut Vec<Json>) {
+    for Violation { pointer, detail } in violations.into_iter().take(TOLD - told.len().min(TOLD)) {
         told.push(serde_json::json!({ "in": part, "pointer": pointer, "detail": detail }));
     }
 }

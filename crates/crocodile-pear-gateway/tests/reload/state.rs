@@ -33,11 +33,12 @@ const CHANGING: [&str; 24] = [
 ];
 
 /// The crates that have state, with their folders.
-const CRATES: [(&str, &str); 6] = [
+const CRATES: [(&str, &str); 7] = [
     ("http1", "../crocodile-pear-http1/src"),
     ("jq", "../crocodile-pear-jq/src"),
     ("spec", "../crocodile-pear-spec/src"),
     ("library", "../crocodile-pear/src"),
+    ("schema", "../crocodile-pear-schema/src"),
     ("import", "../crocodile-pear-import/src"),
     ("gateway", "src"),
 ];

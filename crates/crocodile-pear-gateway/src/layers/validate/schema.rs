@@ -4,11 +4,8 @@ use std::collections::HashMap;
 
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind};
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, Retrieve, Uri};
+use crocodile_pear_schema::{SCHEME, SchemaError, SchemaRules};
 
-use super::compile::{self, SchemaError};
-use super::rules::SchemaRules;
 use crate::layer::Compile;
 
 /// A schema, or the name of its file.
@@ -43,9 +40,6 @@ impl Decode for Schema {
 /// The most files that one schema may consist of.
 const FILES: usize = 100;
 
-/// The beginning of a file's URI.
-const SCHEME: &str = "file:///";
-
 impl Schema {
     /// Compiles the schema with the files that it refers to.
     pub fn compile(&self, cx: &mut Compile<'_>) -> Option<SchemaRules> {
@@ -56,23 +50,18 @@ impl Schema {
         };
         files.gather(&schema, &path, span, cx)?;
         let base = format!("{SCHEME}{}", if path.is_empty() { "inline" } else { path.trim_start_matches('/') });
-        // The library knows what a schema may say, and says what is wrong in it.
-        let options = compile::options(Draft::Draft202012).with_base_uri(base.clone()).with_retriever(files.clone());
-        if let Err(error) = options.build(&schema) {
-            if matches!(error.kind(), ValidationErrorKind::Referencing(_)) {
-                return nowhere(&error.to_string(), span, cx);
-            }
-            let message = format!("this is not a JSON Schema: {error}");
-            let remedy = match error.instance_path().as_str() {
-                "" => "write it as JSON Schema 2020-12 has it".to_owned(),
-                pointer => format!("correct `{pointer}` in it"),
-            };
-            return cx.problems.error(span, message, remedy);
-        }
-        match compile::compile(&schema, &base, files) {
+        match crocodile_pear_schema::compile(&schema, &base, files.0) {
             Ok(rules) => Some(rules),
-            Err(SchemaError::Reference(error)) => nowhere(&error, span, cx),
-            Err(SchemaError::Keyword(error)) => {
+            Err(SchemaError::Reference(error)) => {
+                let message = format!("a `$ref` of the schema leads nowhere: {error}");
+                let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
+                cx.problems.error(span, message, remedy)
+            }
+            Err(SchemaError::Schema { detail, pointer }) if !pointer.is_empty() => {
+                let message = format!("this is not a JSON Schema: {detail}");
+                cx.problems.error(span, message, format!("correct `{pointer}` in it"))
+            }
+            Err(error @ (SchemaError::Keyword(_) | SchemaError::Schema { .. })) => {
                 let remedy = "write it as JSON Schema 2020-12 has it";
                 cx.problems.error(span, format!("this is not a JSON Schema: {error}"), remedy)
             }
@@ -92,22 +81,9 @@ impl Schema {
     }
 }
 
-fn nowhere(error: &str, span: Span, cx: &mut Compile<'_>) -> Option<SchemaRules> {
-    let message = format!("a `$ref` of the schema leads nowhere: {error}");
-    let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
-    cx.problems.error(span, message, remedy)
-}
-
 /// The files that a schema refers to, by path without a leading slash. Nothing else is loaded.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct LocalFiles(HashMap<String, Json>);
-
-impl Retrieve for LocalFiles {
-    fn retrieve(&self, uri: &Uri<String>) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
-        let known = uri.as_str().strip_prefix(SCHEME).and_then(|path| self.0.get(path));
-        known.cloned().ok_or_else(|| format!("`{uri}` is not loaded: only files are").into())
-    }
-}
 
 impl LocalFiles {
     fn read(&self, file: &Located<String>, cx: &mut Compile<'_>) -> Option<Json> {

@@ -1,14 +1,15 @@
 //! From a JSON Schema to rules: each subschema once, references resolved.
 
 use std::collections::HashMap;
+use std::fmt;
 
-use crocodile_pear::unstable::config::spec::Json;
 use jsonschema::{Draft, PatternOptions, Registry, Retrieve, ValidationOptions, Validator};
 use referencing::Resolver;
+use serde_json::Value as Json;
 use serde_json::{Map, json};
 
-use super::pattern::Pattern;
-use super::rules::{Conditional, Contains, Dear, LeafValidator, RuleId, SchemaRule, SchemaRules};
+use crate::pattern::Pattern;
+use crate::rules::{Conditional, Contains, Dear, LeafValidator, RuleId, SchemaRule, SchemaRules};
 
 /// Why a schema has no rules.
 #[derive(Debug)]
@@ -17,11 +18,31 @@ pub enum SchemaError {
     Reference(String),
     /// A keyword is not as it should be.
     Keyword(String),
+    /// The schema says something that a schema may not say.
+    Schema {
+        /// What is wrong.
+        detail: String,
+        /// The place in the schema, as a JSON pointer.
+        pointer: String,
+    },
     /// A schema applies itself to the same value without end.
     Endless,
     /// There are too many rules.
     Large,
 }
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reference(detail) => write!(f, "a `$ref` leads nowhere: {detail}"),
+            Self::Keyword(detail) | Self::Schema { detail, .. } => f.write_str(detail),
+            Self::Endless => f.write_str("the schema applies itself to the same value without end"),
+            Self::Large => write!(f, "the schema has more than {RULES} subschemas"),
+        }
+    }
+}
+
+impl std::error::Error for SchemaError {}
 
 /// The most rules of a schema.
 const RULES: usize = 100_000;

@@ -6,9 +6,9 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
 
-use crocodile_pear::unstable::config::spec::Json;
 use hashbrown::HashTable;
 use serde_json::Number;
+use serde_json::Value as Json;
 
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 

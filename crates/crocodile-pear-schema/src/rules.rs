@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crocodile_pear::unstable::config::spec::Json;
-use crocodile_pear::unstable::offload;
+use crocodile_pear_jq::{Error, meter};
 use jsonschema::Validator;
+use serde_json::Value as Json;
 
-use super::pattern::Pattern;
-use super::unique;
+use crate::pattern::Pattern;
+use crate::unique;
 
 /// The index of a rule.
 pub type RuleId = usize;
@@ -90,6 +90,7 @@ pub struct Contains {
 pub struct Violation {
     /// A JSON pointer as a fragment: `#/a/0`.
     pub pointer: String,
+    /// The keyword's complaint.
     pub detail: String,
 }
 
@@ -143,8 +144,8 @@ impl SchemaRule {
                 Some(format!("value does not match \"{}\"", pattern.written))
             }
             Json::Array(items) if self.unique => {
-                offload::charge(4 * size(value));
-                offload::hold(ITEM * items.len());
+                meter::charge(4 * size(value));
+                meter::hold(ITEM * items.len());
                 (!unique::all_differ(items)).then(|| "value has non-unique elements".to_owned())
             }
             _ => None,
@@ -161,10 +162,10 @@ impl SchemaRules {
     /// All violations of a value, up to a bound.
     ///
     /// # Errors
-    /// `Expression` if the value takes more work than a validation may.
-    pub fn check(&self, value: &Json) -> Result<Vec<Violation>, crocodile_pear::unstable::error::Error> {
+    /// If the value takes more work than a validation may.
+    pub fn check(&self, value: &Json) -> Result<Vec<Violation>, Error> {
         // The budget of memory is for expressions; what is kept here has a bound of its own.
-        offload::evaluate(WORK, 0, || {
+        meter::evaluate(WORK, 0, || {
             let mut evaluation = SchemaEvaluation { rules: &self.rules, kept: HashMap::new(), keeps: true, deep: 0 };
             if evaluation.holds(self.root, value) {
                 return Ok(Vec::new());
@@ -211,7 +212,7 @@ impl<'r> SchemaEvaluation<'r> {
 
     /// Whether a value has no violation of a rule.
     fn holds(&mut self, id: RuleId, value: &Json) -> bool {
-        offload::charge(2);
+        meter::charge(2);
         let rule = self.rule(id);
         let key = (id, std::ptr::from_ref(value));
         let keeps = rule.repeats && self.keeps;
@@ -219,14 +220,14 @@ impl<'r> SchemaEvaluation<'r> {
             return *known;
         }
         if self.deep == DEEP {
-            offload::exhaust("the schema applies too many rules within each other");
+            meter::exhaust("the schema applies too many rules within each other");
         }
         self.deep += 1;
         let holds = self.judge(rule, value);
         self.deep -= 1;
         if keeps && self.kept.len() < KEPT {
             if self.kept.len().is_power_of_two() {
-                offload::hold(32 * self.kept.len());
+                meter::hold(32 * self.kept.len());
             }
             self.kept.insert(key, holds);
         }
@@ -266,7 +267,7 @@ impl<'r> SchemaEvaluation<'r> {
 
     /// The rules for a field of this name.
     fn rules_of(&mut self, rule: &'r SchemaRule, name: &str) -> Vec<RuleId> {
-        offload::charge(1 + name.len() / TEXT);
+        meter::charge(1 + name.len() / TEXT);
         let mut found: Vec<RuleId> = rule.properties.get(name).copied().into_iter().collect();
         found.extend(rule.patterns.iter().filter(|(pattern, _)| pattern.is_match(name)).map(|(_, id)| *id));
         if found.is_empty() {
@@ -348,7 +349,7 @@ impl<'r> SchemaEvaluation<'r> {
                 if let Some(contains) = rule.contains.as_ref().filter(|_| !seen.all_items) {
                     let held = (0..items.len()).filter(|at| self.holds(contains.rule, &items[*at]));
                     let held: Vec<usize> = held.collect();
-                    offload::charge(held.len());
+                    meter::charge(held.len());
                     seen.items.extend(held);
                     seen.items.sort_unstable();
                     seen.items.dedup();
@@ -372,7 +373,7 @@ impl<'r> SchemaEvaluation<'r> {
         for id in others {
             if !seen.rules.contains(&id) {
                 seen.rules.push(id);
-                offload::charge(seen.rules.len() / TEXT);
+                meter::charge(seen.rules.len() / TEXT);
                 if self.holds(id, value) {
                     self.see_all(id, value, seen);
                 }
@@ -511,7 +512,7 @@ impl LeafValidator {
             Json::Object(fields) => fields.len() / TEXT,
             _ => 0,
         };
-        offload::charge(self.weight + more);
+        meter::charge(self.weight + more);
         self.validator.is_valid(value)
     }
 }

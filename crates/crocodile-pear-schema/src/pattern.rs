@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crocodile_pear::unstable::offload;
+use crocodile_pear_jq::meter;
 use regex_automata::Input;
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
 use regex_automata::nfa::thompson::pikevm::PikeVM;
@@ -59,7 +59,7 @@ impl Pattern {
 
     /// Whether a part of the text is like it.
     pub fn is_match(&self, text: &str) -> bool {
-        offload::charge(2 + text.len() / AUTOMATON);
+        meter::charge(2 + text.len() / AUTOMATON);
         let mut cache = self.lock().pop().unwrap_or_else(|| self.dfa.create_cache());
         let found = self.dfa.try_search_fwd(&mut cache, &Input::new(text).earliest(true));
         if cache.memory_usage() <= CACHE {
@@ -77,7 +77,7 @@ impl Pattern {
 
     /// Follows all states at once.
     fn follow(&self, text: &str) -> bool {
-        offload::charge(text.len().saturating_mul(self.nfa.states().len()) / STEPS);
+        meter::charge(text.len().saturating_mul(self.nfa.states().len()) / STEPS);
         let Ok(machine) = PikeVM::new_from_nfa(self.nfa.clone()) else { return false };
         let mut cache = machine.create_cache();
         machine.is_match(&mut cache, text)
