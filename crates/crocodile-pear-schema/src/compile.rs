@@ -20,7 +20,7 @@ pub enum SchemaError {
     Keyword(String),
     /// The schema says something that a schema may not say.
     Schema {
-        /// What is wrong.
+        /// The reason.
         detail: String,
         /// The place in the schema, as a JSON pointer.
         pointer: String,

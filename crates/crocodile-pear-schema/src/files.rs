@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use jsonschema::{Retrieve, Uri};
 use serde_json::Value as Json;
 
-use crate::SCHEME;
+/// The beginning of the address of each schema and file.
+pub const SCHEME: &str = "file:///";
 
 /// The files that a schema refers to, by path without a leading slash. Nothing else is loaded.
 #[derive(Clone)]

@@ -17,10 +17,8 @@ use serde_json::Value as Json;
 use files::LocalFiles;
 
 pub use compile::SchemaError;
+pub use files::SCHEME;
 pub use rules::{SchemaRules, Violation};
-
-/// The beginning of the address of each schema and file.
-pub const SCHEME: &str = "file:///";
 
 /// Compiles a schema at this address; `files` has what its references lead to, by path without a leading slash.
 ///
