@@ -1,26 +1,49 @@
 //! The cache: entries and their bodies, the store that bounds them, and purges.
+//!
+//! A build without it tells caches downstream the same of its answers: `rules`, `dependence`, `composition` and `downstream` are
+//! in each build.
 
+mod composition;
 pub mod dependence;
 pub mod downstream;
+#[cfg(feature = "cache")]
+pub mod fetch;
+#[cfg(not(feature = "cache"))]
+#[path = "cache/fetch/absent.rs"]
 pub mod fetch;
 pub mod rules;
 mod said;
+#[cfg(feature = "cache")]
+pub mod store;
+#[cfg(not(feature = "cache"))]
+#[path = "cache/store/absent.rs"]
 pub mod store;
 
+pub use composition::{AnswerParts, KeptPart, is_neutral};
 pub use dependence::Dependence;
-pub use fetch::cache::{Cache, CacheRules, Fetch, FetchPlan, FetchResult, FetchedAnswer, Initiator, Question, Reply};
-pub use fetch::front::{Distinction, Front, Identity, KeyUrl};
-pub use fetch::spec::{CacheSpec, CachingSpec, PrivateSpec, QueryOrder, StoreCookies};
-pub use rules::key::{Audience, Key};
-pub use rules::methods::{CacheService, CachedMethod, Methods};
+pub use fetch::spec::CacheSpec;
 pub use said::AskedWith;
-pub use store::composition::{AnswerParts, KeptPart, is_neutral};
-pub use store::counters::{CacheOutcome, CacheOwner, OUTCOMES, Traffic};
-pub use store::encoded_copies::{Copies, Copy};
-pub use store::entry::{Entry, Tags};
-pub use store::purge::{Purge, PurgeMark, PurgeMode, PurgeStamp};
-pub use store::shared_body::{BodyWriter, SharedBody};
-pub use store::shared_tier::{SharedEntry, Tier};
-pub use store::shelf::{Shelf, ShelfOwner};
-pub use store::stored_answer::{Kept, Making};
-pub use store::{CacheCounters, FoundEntry, Store};
+pub use store::Store;
+
+/// The message about a cache that this build is without.
+pub(crate) const UNBUILT: &str =
+    "`cache` needs the feature `cache` of the crate crocodile-pear, which this build is without";
+
+#[cfg(feature = "cache")]
+pub use self::{
+    fetch::cache::{Cache, CacheRules, Fetch, FetchPlan, FetchResult, FetchedAnswer, Initiator, Question, Reply},
+    fetch::front::{Distinction, Front, Identity, KeyUrl},
+    fetch::spec::{CachingSpec, PrivateSpec, QueryOrder, StoreCookies},
+    rules::key::{Audience, Key},
+    rules::methods::{CacheService, CachedMethod, Methods},
+    rules::tags::Tags,
+    store::counters::{CacheOutcome, CacheOwner, OUTCOMES, Traffic},
+    store::encoded_copies::{Copies, Copy},
+    store::entry::Entry,
+    store::purge::{Purge, PurgeMark, PurgeMode, PurgeStamp},
+    store::shared_body::{BodyWriter, SharedBody},
+    store::shared_tier::{SharedEntry, Tier},
+    store::shelf::{Shelf, ShelfOwner},
+    store::stored_answer::{Kept, Making},
+    store::{CacheCounters, FoundEntry},
+};

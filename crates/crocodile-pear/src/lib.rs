@@ -173,6 +173,7 @@
 #![cfg_attr(
     not(all(
         feature = "brotli",
+        feature = "cache",
         feature = "charsets",
         feature = "csv",
         feature = "dns",

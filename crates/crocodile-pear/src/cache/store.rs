@@ -2,7 +2,6 @@
 
 #[cfg(feature = "gzip")]
 pub mod codec;
-pub mod composition;
 pub mod counters;
 pub mod encoded_copies;
 pub mod entry;

@@ -1,6 +1,10 @@
 //! A call to an upstream, before it is made.
 
 pub(crate) mod buffer;
+#[cfg(feature = "cache")]
+pub(crate) mod cache_scope;
+#[cfg(not(feature = "cache"))]
+#[path = "call/cache_scope_absent.rs"]
 pub(crate) mod cache_scope;
 pub(crate) mod clock;
 pub(crate) mod composed_part;

@@ -13,20 +13,21 @@ use tokio::time::Instant;
 
 use super::cache::{Cache, Fetch, FetchPlan, FetchedAnswer, Initiator, resolve};
 use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, FetchOrigin};
+use crate::cache::composition::AnswerParts;
 use crate::cache::downstream;
 use crate::cache::rules::key::Audience;
 use crate::cache::rules::policy::{
     self, CredentialUse, FetchTimes, Lifetimes, ReuseTerms, UncachedReason, UpstreamFailure, Use,
 };
+use crate::cache::rules::tags::{self, MOST_TAGS, Tags};
 use crate::cache::rules::vary::{self, Vary, VaryRequest};
 use crate::cache::rules::{methods, range};
 use crate::cache::store::Store;
-use crate::cache::store::composition::AnswerParts;
 use crate::cache::store::encoded_copies::Copies;
-use crate::cache::store::entry::{Entry, MOST_TAGS, Tags, compact};
+use crate::cache::store::entry::{Entry, compact};
 use crate::cache::store::purge::PurgeMark;
+use crate::cache::store::reuse;
 use crate::cache::store::shared_body::{BodyWriter, SharedBody};
-use crate::cache::store::{reuse, tags};
 use crate::error::{Error, Fault};
 use crate::http::date::Moment;
 use crate::http::http1::AnswerFields;

@@ -7,9 +7,10 @@ use flate2::Crc;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::encoded_copies::Copies;
-use super::entry::{Entry, MOST_TAGS, Tags};
+use super::entry::Entry;
 use super::shared_body::SharedBody;
 use crate::cache::rules::policy::ReuseTerms;
+use crate::cache::rules::tags::{MOST_TAGS, Tags};
 use crate::http::date::Moment;
 
 /// The form of the bytes. Another form has another number; a gateway of another version reads it as a miss.

@@ -1,4 +1,4 @@
-//! A stored answer: its head, its body, and the names that purges find it by.
+//! A stored answer: its head, its body, and its tags.
 
 use std::mem::size_of;
 
@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::encoded_copies::Copies;
 use super::shared_body::SharedBody;
-use crate::cache::rules::key::PurgeName;
 use crate::cache::rules::policy::ReuseTerms;
+use crate::cache::rules::tags::Tags;
 use crate::cache::rules::vary::Selector;
 
 /// A stored answer, immutable except for a body that still arrives.
@@ -26,54 +26,6 @@ pub struct Entry {
     pub body: SharedBody,
     /// The same body in codings.
     pub copies: Copies,
-}
-
-/// The tags of an answer. A purge finds it by these.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tags(Box<[PurgeName]>);
-
-/// The maximum number of tags of an answer. A composed answer with more is not stored.
-pub const MOST_TAGS: usize = 1024;
-
-impl Tags {
-    /// The tags with these numbers, as another gateway knows them.
-    pub(crate) fn of_numbers(numbers: Vec<u64>) -> Self {
-        Tags::of(numbers.into_iter().map(PurgeName::of_number).collect())
-    }
-
-    /// These tags, each once.
-    pub fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Self {
-        Tags::of(tags.into_iter().map(|tag| PurgeName::of_tag(tag.as_ref())).collect())
-    }
-
-    fn of(mut names: Vec<PurgeName>) -> Self {
-        names.sort_unstable();
-        names.dedup();
-        Tags(names.into())
-    }
-
-    /// The tags of both.
-    #[must_use]
-    pub fn union(&self, other: &Tags) -> Self {
-        if other.0.is_empty() {
-            return self.clone();
-        }
-        Tags::of(self.0.iter().chain(&other.0).copied().collect())
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are no tags.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The names by which a purge finds it.
-    pub fn names(&self) -> &[PurgeName] {
-        &self.0
-    }
 }
 
 /// A field of a `HeaderMap` with its place in the index.
@@ -97,7 +49,7 @@ impl Entry {
             + fields(&self.headers)
             + trailers
             + self.selector.iter().map(selector).sum::<usize>()
-            + size_of_val(&*self.tags.0)
+            + size_of_val(self.tags.names())
             + self.body.cost()
             + self.copies.cost()
     }
@@ -141,11 +93,5 @@ mod tests {
         headers.append("etag", HeaderValue::from_static("\"x\""));
         headers.append("empty", HeaderValue::from_static(""));
         assert_eq!(compact(&headers), headers);
-    }
-
-    #[test]
-    fn tags_are_a_set() {
-        let (one, two) = (Tags::new(["a", "b", "a"]), Tags::new(["b", "c"]));
-        assert_eq!((one.len(), one.union(&two)), (2, Tags::new(["c", "b", "a"])));
     }
 }

@@ -32,6 +32,22 @@ pub struct CacheScope {
 }
 
 impl CacheScope {
+    /// Notes a field that is written in the configuration.
+    pub(crate) fn write(&mut self, name: &HeaderName) {
+        self.written.push(name.clone());
+    }
+
+    /// Notes that the call names the client's address, and the host and the scheme that it asked for.
+    pub(crate) fn name_client(&mut self, place: [&[u8]; 2]) {
+        self.addressed = true;
+        self.identity.add(Distinction::Host, place);
+    }
+
+    /// Notes that the call has no credentials: its answer is kept apart from those to calls that have them.
+    pub(crate) fn present_nothing(&mut self) {
+        self.identity.add(Distinction::Anonymous, [b""]);
+    }
+
     /// Notes the fields, now that all are set: those that are written are part of the key, and of the client's own its
     /// credentials make the answer personal.
     pub(crate) fn note_fields(&mut self, scope: &Scope, headers: &HeaderMap) {

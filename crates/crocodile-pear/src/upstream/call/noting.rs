@@ -4,7 +4,6 @@ use http::header::HeaderName;
 
 use super::cache_scope::CacheScope;
 use super::composed_part::{ComposedPart, PartFields};
-use crate::cache::Distinction;
 
 /// The facts about a call that caches must know, while its fields are set.
 pub(crate) enum Noting {
@@ -22,7 +21,7 @@ impl Noting {
         match self {
             Noting::Off => {}
             Noting::Part(part) => part.written.push(name.clone()),
-            Noting::Kept(keeping) => keeping.written.push(name.clone()),
+            Noting::Kept(keeping) => keeping.write(name),
         }
     }
 
@@ -31,17 +30,14 @@ impl Noting {
         match self {
             Noting::Off => {}
             Noting::Part(part) => part.addressed = true,
-            Noting::Kept(keeping) => {
-                keeping.addressed = true;
-                keeping.identity.add(Distinction::Host, place);
-            }
+            Noting::Kept(keeping) => keeping.name_client(place),
         }
     }
 
     /// Notes that the call has no credentials: its answer is kept apart from those to calls that have them.
     pub(crate) fn present_nothing(&mut self) {
         if let Noting::Kept(keeping) = self {
-            keeping.identity.add(Distinction::Anonymous, [b""]);
+            keeping.present_nothing();
         }
     }
 }

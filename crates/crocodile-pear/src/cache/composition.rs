@@ -11,13 +11,12 @@ use http::header::{
     MAX_FORWARDS, RANGE, SET_COOKIE, TE, VIA,
 };
 
-use super::entry::{Entry, MOST_TAGS, Tags};
-use super::tags;
-use crate::cache::dependence::Dependence;
-use crate::cache::downstream::{self, Assembly};
-use crate::cache::rules::policy::{self, CredentialUse, FetchTimes, Lifetimes, ReuseTerms, UncachedReason};
-use crate::cache::rules::vary::Vary;
-use crate::cache::said::{AskedWith, CombinedDirectives};
+use super::dependence::Dependence;
+use super::downstream::{self, Assembly};
+use super::rules::policy::{self, CredentialUse, FetchTimes, Lifetimes, ReuseTerms, UncachedReason};
+use super::rules::tags::{self, MOST_TAGS, Tags};
+use super::rules::vary::Vary;
+use super::said::{AskedWith, CombinedDirectives};
 use crate::http::date::Moment;
 use crate::http::http1::{AnswerFields, NameSet};
 use crate::message::answer::Answer;
@@ -56,7 +55,9 @@ struct Sum {
 /// A part that the cache of its upstream keeps.
 #[derive(Clone, Copy)]
 pub struct KeptPart<'a> {
-    pub entry: &'a Entry,
+    /// The terms on which it is kept.
+    pub terms: &'a ReuseTerms,
+    pub tags: &'a Tags,
     /// Whether the configuration of that cache says how long answers are fresh.
     pub timed: bool,
 }
@@ -285,11 +286,10 @@ impl Sum {
         kept: Option<KeptPart<'_>>,
         fetched: FetchTimes,
     ) {
-        let entry = kept.map(|kept| kept.entry);
         self.personal.authorization |= personal.authorization;
         self.personal.cookie |= personal.cookie;
         self.personal.address |= personal.address;
-        self.tags = self.tags.union(&entry.map_or_else(|| tags::of(headers), |entry| entry.tags.clone()));
+        self.tags = self.tags.union(&kept.map_or_else(|| tags::of(headers), |kept| kept.tags.clone()));
         match Vary::of(headers) {
             Vary::On(names) => self.vary.extend(names),
             Vary::Unknown => self.forbid(UncachedReason::Varies),
@@ -299,11 +299,11 @@ impl Sum {
             // It may be kept for one client at its place, and the whole is for others, too.
             Err(reason @ (UncachedReason::Private | UncachedReason::Credentials)) => self.forbid(reason),
             // With its cookie it is kept only where that is written.
-            Err(UncachedReason::Cookie) if entry.is_none() => self.forbid(UncachedReason::Cookie),
+            Err(UncachedReason::Cookie) if kept.is_none() => self.forbid(UncachedReason::Cookie),
             _ => {}
         }
         let own = policy::keep(status, headers, personal, &FOR_ONE, fetched);
-        let own = entry.map_or(own, |entry| Ok(entry.terms));
+        let own = kept.map_or(own, |kept| Ok(*kept.terms));
         let silent = policy::says_nothing(headers) && !kept.is_some_and(|kept| kept.timed);
         match own {
             // What is guessed, or kept only to be validated, is no time that somebody has written.

@@ -1,0 +1,53 @@
+//! A build without the cache: no upstream has one. The settings refuse it where they are read.
+
+use std::sync::Arc;
+
+use crate::cache::{AnswerParts, CacheSpec, Dependence};
+use crate::config::problem::Problems;
+use crate::error::Error;
+use crate::request::context::Scope;
+use crate::upstream::authenticated_caller::{AuthenticatedCall, Caller};
+use crate::upstream::call::UpstreamCall;
+use crate::upstream::call::cache_scope::CacheScope;
+use crate::upstream::environment::UpstreamEnvironment;
+
+/// No build without the cache has one.
+#[derive(Debug)]
+pub enum Cached {}
+
+impl Cached {
+    /// No cache: the only settings that can be read are `off`.
+    pub(in crate::upstream) fn compile(
+        CacheSpec::Off: &CacheSpec,
+        _: &str,
+        _: &UpstreamEnvironment<'_>,
+        _: &mut Problems,
+    ) -> Option<Option<Arc<Self>>> {
+        Some(None)
+    }
+
+    pub(super) fn scope(&self, _: Option<Arc<AnswerParts>>, _: &Scope) -> Box<CacheScope> {
+        match *self {}
+    }
+
+    pub(super) fn identify(&self, _: &mut CacheScope, _: &Scope) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub(in crate::upstream) fn dependence(&self) -> Dependence {
+        match *self {}
+    }
+
+    pub(in crate::upstream) fn outline(&self) -> &str {
+        match *self {}
+    }
+}
+
+pub(in crate::upstream) fn begin(
+    _: Option<Arc<Cached>>,
+    _: Caller,
+    _: Box<UpstreamCall>,
+    keeping: Box<CacheScope>,
+) -> AuthenticatedCall {
+    match *keeping {}
+}
