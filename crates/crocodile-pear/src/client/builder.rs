@@ -18,6 +18,7 @@ use super::observe::{Hooks, Observe};
 use super::servers::SharedUpstreams;
 use super::transport::Tower;
 use super::upstream::Upstream;
+use crate::cache::UNBUILT;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::Located;
 use crate::error::{BoxError, Error};
@@ -197,7 +198,8 @@ impl ClientBuilder {
         ClientBuilder { resolver: Some(servers.into_iter().collect()), ..self }
     }
 
-    /// The bytes that all caches of the client hold together. Default: 64 MiB, taken when an upstream has a cache.
+    /// The bytes that all caches of the client hold together. Default: 64 MiB, taken when an upstream has a cache. Needs the
+    /// feature `cache`; without it, [`build`](Self::build) refuses it.
     pub fn cache(self, bytes: usize) -> Self {
         ClientBuilder { cache: Some(bytes), ..self }
     }
@@ -211,6 +213,9 @@ impl ClientBuilder {
         let mut problems = Problems::default();
         for wrong in std::mem::take(&mut self.wrong) {
             problems.error::<()>(Span::default(), wrong, "");
+        }
+        if self.cache.is_some() && !cfg!(feature = "cache") {
+            problems.error::<()>(Span::default(), UNBUILT, "build with it, or leave out `cache`");
         }
         let via = match self.via.map(|name| (HeaderValue::try_from(format!("1.1 {name}")), name)) {
             None => Via::Absent,

@@ -125,7 +125,8 @@ impl Upstream {
         self.within("breaker", "failures", json!(failures))
     }
 
-    /// Keeps answers that may be kept (RFC 9111), within the [cache](crate::ClientBuilder::cache) of the client.
+    /// Keeps answers that may be kept (RFC 9111), within the [cache](crate::ClientBuilder::cache) of the client. Needs the
+    /// feature `cache`; without it, [`build`](crate::ClientBuilder::build) refuses the upstream.
     pub fn cache(self) -> Self {
         self.set("cache", json!(true))
     }

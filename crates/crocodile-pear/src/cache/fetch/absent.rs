@@ -7,12 +7,9 @@ pub mod spec {
 
     use serde_json::json;
 
+    use crate::cache::UNBUILT;
     use crate::config::problem::Problems;
     use crate::config::spec::{Decode, Definitions, Json, Located, Node};
-
-    /// The message about a cache.
-    pub const UNBUILT: &str =
-        "`cache` needs the feature `cache` of the crate crocodile-pear, which this build is without";
 
     /// Whether answers are kept: they are not.
     #[derive(Clone, Debug)]
