@@ -95,6 +95,7 @@
 //! | `ring`, `aws-lc-rs` | the same with this cryptography, unless the program installs a default provider |
 //! | `http2` | HTTP/2 with upstreams |
 //! | `dns` | a DNS resolver with a cache, SRV records and name servers that you choose; without it, the system looks names up |
+//! | `cache` | answers of upstreams are kept (RFC 9111); without it, answers still tell caches downstream how they may be kept |
 //! | `gzip`, `brotli`, `zstd` | answers in these content codings; `gzip` is also deflate |
 //! | `jq` | jq expressions; closures, and paths to a list (`.orders[]`), do without |
 //! | `yaml` | pipelines and bodies in YAML |

@@ -473,4 +473,45 @@ mod tests {
     fn a_cache_is_told_of_every_part() {
         assert!(!AnswerParts::kept(false).note_plain(&AnswerFields::default()));
     }
+
+    // Builds without the cache run it too.
+    #[cfg(all(feature = "jq", feature = "yaml"))]
+    #[tokio::test]
+    async fn caches_downstream_are_told_of_every_part() {
+        use std::convert::Infallible;
+        use std::future::{Ready, ready};
+        use std::task::{Context, Poll};
+
+        use http::{Request, Response};
+
+        use crate::{Body, Client};
+
+        #[derive(Clone)]
+        struct Shop;
+
+        impl tower_service::Service<Request<Body>> for Shop {
+            type Response = Response<Body>;
+            type Error = Infallible;
+            type Future = Ready<Result<Self::Response, Infallible>>;
+
+            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, request: Request<Body>) -> Self::Future {
+                let own = request.uri().path() == "/own";
+                let control = if own { "private, max-age=600" } else { "public, max-age=60" };
+                let answer = Response::builder().header("cache-control", control).header("vary", "accept");
+                ready(Ok(answer.body(Body::from("{}")).unwrap()))
+            }
+        }
+
+        let client = Client::builder().transport(Shop).build().unwrap();
+        client.upstream("shop", "http://127.0.0.1:1/").unwrap();
+        let text = "[ { requests: { own: shop /own, all: shop /all } }, { merge: '[$own, $all] | length' } ]";
+        let response = client.read(text).unwrap().answer(Request::new(Body::empty()), &[]).await;
+        assert_eq!(response.headers()["cache-control"], "private, max-age=60");
+        assert_eq!(response.headers()["vary"], "accept");
+        assert_eq!(response.into_body().text().await.unwrap(), "2");
+    }
 }

@@ -41,3 +41,41 @@ pub mod spec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use crate::cache::UNBUILT;
+    use crate::{Client, Upstream};
+
+    #[test]
+    fn a_program_that_asks_for_a_cache_is_told_what_it_needs() {
+        let shop = || Upstream::at("http://127.0.0.1:1/");
+        let sized = Client::builder().cache(1 << 20).build();
+        let defaults = Client::builder().defaults(Upstream::default().cache()).build();
+        let others =
+            [shop().cache(), shop().cache_for(Duration::from_secs(1)), shop().set("cache", json!({"for": "1s"}))];
+        let others = others.map(|shop| Client::builder().upstream("shop", shop).build());
+        for built in [sized, defaults].into_iter().chain(others) {
+            let told = built.unwrap_err().to_string();
+            assert!(told.contains(UNBUILT), "{told}");
+        }
+        Client::builder().upstream("shop", shop().set("cache", json!("off"))).build().unwrap();
+    }
+
+    #[cfg(feature = "yaml")]
+    #[test]
+    fn a_text_that_asks_for_a_cache_is_refused_at_its_place() {
+        for cache in ["on", "1m", "{ for: 1m }"] {
+            let text = format!(
+                "upstreams:\n  shop:\n    url: http://127.0.0.1:1\n    cache: {cache}\npipeline:\n  - request: shop /\n"
+            );
+            let wrong = Client::new().read(&text).unwrap_err();
+            let [problem] = wrong.problems() else { panic!("{wrong}") };
+            assert_eq!((problem.message(), problem.line(), problem.column()), (UNBUILT, Some(4), Some(12)));
+        }
+    }
+}
