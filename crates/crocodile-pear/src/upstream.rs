@@ -2,6 +2,11 @@
 
 mod attempt;
 pub(crate) mod authenticated_caller;
+mod cache_facts;
+#[cfg(feature = "cache")]
+mod cached;
+#[cfg(not(feature = "cache"))]
+#[path = "upstream/cached/absent.rs"]
 mod cached;
 pub(crate) mod call;
 pub(crate) mod environment;

@@ -4,6 +4,8 @@
 //! - `key`, `vary`, `methods`: which requests are equal. `range`: parts of an answer. `tags`: what purges find it by.
 //! - `cache_status`: the field that tells what a cache did (RFC 9211).
 //!
+//! `methods`, `range` and `cache_status` are for answers that are kept; a build without the cache does without them.
+//!
 //! Uses `http` and `message`, and no store. Begin at `policy`.
 //!
 //! Invariants: no clock is read here, and nothing waits: the moment is an argument.

@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::authenticated_caller::{AuthenticatedCall, Caller};
+use super::cache_facts;
 use super::cached::{self, Cached};
 use super::call::buffer;
 use super::call::composed_part::NotedCall;
@@ -254,7 +255,7 @@ impl ReadyUpstream {
     /// # Errors
     /// `BadRequest` if a value that uses the client's request is not valid in a header.
     pub fn fields(&self, scope: &Scope, likeness: Likeness) -> Result<CallFields, Error> {
-        let noting = cached::noting(self.cached.as_deref(), self.forward.sent_fields(), scope);
+        let noting = cache_facts::noting(self.cached.as_deref(), self.forward.sent_fields(), scope);
         self.forward.fields(scope, likeness, noting)
     }
 
@@ -275,7 +276,7 @@ impl ReadyUpstream {
             let detail = "a link in the answer leads to an upstream that `follow` does not name with `to`";
             return Err(Error::new(Kind::Unusable, detail));
         }
-        let noting = cached::noting(self.cached.as_deref(), Some(&[]), scope);
+        let noting = cache_facts::noting(self.cached.as_deref(), Some(&[]), scope);
         let mut fields = CallFields::of_client(HeaderMap::new(), noting);
         fields.present_nothing();
         if scope.forwarded() {
@@ -417,7 +418,7 @@ impl ReadyUpstream {
     /// `BadRequest` where the expression of a key fails.
     pub fn keep(&self, scope: &Scope, fields: &mut CallFields) -> Result<ForCaches, Error> {
         let noting = fields.take_noting();
-        cached::noted(self.cached.as_deref(), noting, scope, fields)
+        cache_facts::noted(self.cached.as_deref(), noting, scope, fields)
     }
 
     /// A part of the configuration names it.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use super::authenticated_caller::{AuthenticatedCall, Caller};
+use super::call::UpstreamCall;
+use super::call::cache_scope::CacheScope;
+use super::environment::UpstreamEnvironment;
 use crate::cache::{AnswerParts, CacheSpec, Dependence};
 use crate::config::problem::Problems;
 use crate::error::Error;
 use crate::request::context::Scope;
-use crate::upstream::authenticated_caller::{AuthenticatedCall, Caller};
-use crate::upstream::call::UpstreamCall;
-use crate::upstream::call::cache_scope::CacheScope;
-use crate::upstream::environment::UpstreamEnvironment;
 
 /// No build without the cache has one.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub enum Cached {}
 
 impl Cached {
     /// No cache: the only settings that can be read are `off`.
-    pub(in crate::upstream) fn compile(
+    pub(super) fn compile(
         CacheSpec::Off: &CacheSpec,
         _: &str,
         _: &UpstreamEnvironment<'_>,
@@ -34,18 +34,18 @@ impl Cached {
         match *self {}
     }
 
-    pub(in crate::upstream) fn dependence(&self) -> Dependence {
+    pub(super) fn dependence(&self) -> Dependence {
         match *self {}
     }
 
-    pub(in crate::upstream) fn outline(&self) -> &str {
+    pub(super) fn outline(&self) -> &str {
         match *self {}
     }
 }
 
 /// Begins no call: none is made for a cache.
 #[allow(clippy::boxed_local, reason = "a build with the cache has it so")]
-pub(in crate::upstream) fn begin(
+pub(super) fn begin(
     _: Option<Arc<Cached>>,
     _: Caller,
     _: Box<UpstreamCall>,

@@ -1,0 +1,47 @@
+//! The facts about a call that caches must know: those in front of its upstream, and those downstream.
+
+use http::HeaderMap;
+use http::header::HeaderName;
+
+use super::cached::Cached;
+use super::call::composed_part::{ComposedPart, PartFields};
+use super::call::noting::{ForCaches, Noting};
+use crate::cache::AnswerParts;
+use crate::error::Error;
+use crate::request::context::Scope;
+
+/// For which client a call is made, before its header fields are known. `sent` are the client's fields that
+/// its upstream gets as they came, `None` for all.
+pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
+    let parts = scope.parts::<AnswerParts>();
+    if let Some(parts) = &parts {
+        parts.depend(sent, || scope.headers());
+    }
+    match (cached, parts) {
+        (None, None) => Noting::Off,
+        (None, Some(parts)) => Noting::Part(PartFields { parts, written: Vec::new(), addressed: false }),
+        (Some(cached), parts) => Noting::Kept(cached.scope(parts, scope)),
+    }
+}
+
+/// The same, now that they are.
+///
+/// # Errors
+/// `BadRequest` if the expression of a key fails.
+pub(super) fn noted(
+    cached: Option<&Cached>,
+    noting: Noting,
+    scope: &Scope,
+    headers: &HeaderMap,
+) -> Result<ForCaches, Error> {
+    let mut keeping = match noting {
+        Noting::Off => return Ok(ForCaches::Nothing),
+        Noting::Part(fields) => return Ok(ForCaches::Part(ComposedPart::of(fields, scope, headers))),
+        Noting::Kept(keeping) => keeping,
+    };
+    keeping.note_fields(scope, headers);
+    if let Some(cached) = cached {
+        cached.identify(&mut keeping, scope)?;
+    }
+    Ok(ForCaches::Kept(keeping))
+}
