@@ -34,10 +34,10 @@ pub enum SchemaError {
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reference(detail) => write!(f, "a `$ref` leads nowhere: {detail}"),
-            Self::Keyword(detail) | Self::Schema { detail, .. } => f.write_str(detail),
-            Self::Endless => f.write_str("the schema applies itself to the same value without end"),
-            Self::Large => write!(f, "the schema has more than {RULES} subschemas"),
+            Self::Reference(detail) => write!(f, "a `$ref` of the schema leads nowhere: {detail}"),
+            Self::Keyword(detail) | Self::Schema { detail, .. } => write!(f, "this is not a JSON Schema: {detail}"),
+            Self::Endless => f.write_str("a schema applies itself to the same value without end"),
+            Self::Large => f.write_str("the schema is too large: it has more than 100,000 subschemas"),
         }
     }
 }

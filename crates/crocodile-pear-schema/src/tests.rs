@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crocodile_pear_jq::Kind;
 use jsonschema::{Draft, Retrieve, Uri};
 use serde_json::Value as Json;
 use serde_json::json;
@@ -178,7 +179,7 @@ fn no_value_costs_more_than_its_size() {
     ] {
         // On a core the budget is small.
         let judged = rules(&schema).check(&body);
-        assert!(judged.is_err(), "{schema}");
+        assert!(judged.is_err_and(|error| error.kind() == Kind::Expression), "{schema}");
     }
     for (schema, body) in [
         (json!({ "format": "regex" }), json!("^[a-z]+(?<name>x|y){3,50}$")),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crocodile_pear::unstable::config::problem::{Problems, Span};
 use crocodile_pear::unstable::config::spec::{Decode, Definitions, Json, Located, Node, NodeKind};
-use crocodile_pear_schema::{SCHEME, SchemaError, SchemaRules};
+use crocodile_pear_schema::{SchemaError, SchemaRules};
 
 use crate::layer::Compile;
 
@@ -49,35 +49,22 @@ impl Schema {
             Schema::File(file) => (files.read(file, cx)?, file.value.clone(), file.span),
         };
         files.gather(&schema, &path, span, cx)?;
-        let base = format!("{SCHEME}{}", if path.is_empty() { "inline" } else { path.trim_start_matches('/') });
-        match crocodile_pear_schema::compile(&schema, &base, files.0) {
-            Ok(rules) => Some(rules),
-            Err(SchemaError::Reference(error)) => {
-                let message = format!("a `$ref` of the schema leads nowhere: {error}");
-                let remedy = "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched";
-                cx.problems.error(span, message, remedy)
+        let fault = match crocodile_pear_schema::compile(&schema, &path, files.0) {
+            Ok(rules) => return Some(rules),
+            Err(fault) => fault,
+        };
+        let remedy = match &fault {
+            SchemaError::Reference(_) => {
+                "name a definition of the schema, as in `#/$defs/NAME`, or a file; nothing is fetched".to_owned()
             }
-            Err(SchemaError::Schema { detail, pointer }) if !pointer.is_empty() => {
-                let message = format!("this is not a JSON Schema: {detail}");
-                cx.problems.error(span, message, format!("correct `{pointer}` in it"))
+            SchemaError::Schema { pointer, .. } if !pointer.is_empty() => format!("correct `{pointer}` in it"),
+            SchemaError::Schema { .. } | SchemaError::Keyword(_) => "write it as JSON Schema 2020-12 has it".to_owned(),
+            SchemaError::Endless => {
+                "refer to it from `properties` or `items`, so that each use is for a smaller value".to_owned()
             }
-            Err(error @ (SchemaError::Keyword(_) | SchemaError::Schema { .. })) => {
-                let remedy = "write it as JSON Schema 2020-12 has it";
-                cx.problems.error(span, format!("this is not a JSON Schema: {error}"), remedy)
-            }
-            Err(SchemaError::Endless) => {
-                let message = "a schema applies itself to the same value without end";
-                cx.problems.error(
-                    span,
-                    message,
-                    "refer to it from `properties` or `items`, so that each use is for a smaller value",
-                )
-            }
-            Err(SchemaError::Large) => {
-                let message = "the schema is too large: it has more than 100,000 subschemas";
-                cx.problems.error(span, message, "write a smaller one")
-            }
-        }
+            SchemaError::Large => "write a smaller one".to_owned(),
+        };
+        cx.problems.error(span, fault.to_string(), remedy)
     }
 }
 
