@@ -15,11 +15,3 @@ mod upstream_name;
 pub mod yaml;
 
 pub use outcome::{Imported, Unreadable};
-
-/// Stops where a configuration is no YAML. Whether `check` calls it good is tested with the gateway.
-#[cfg(test)]
-fn assert_readable(document: &str) {
-    let (node, sources, problems) = crocodile_pear_spec::document::parse("out.yaml", document, &|_| None);
-    let problems = problems.into_sorted();
-    assert!(node.is_some() && problems.is_empty(), "{sources:?}\n{problems:?}\n{document}");
-}

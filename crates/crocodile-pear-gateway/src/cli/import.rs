@@ -4,6 +4,8 @@
 //! and a report on every setting of the input. Or it is [`Unreadable`], with problems that name the place. Everything
 //! else is here: the configuration is checked, the report printed, the file written.
 
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::io;
