@@ -75,7 +75,7 @@ mod tests {
     use crate::settings::{Decode, Entries, ExpressionSpec, Located, Node};
     use crate::spec;
 
-    use super::{Colour, ProblemFormat, Source, Sources, parse, report};
+    use super::{Colour, ProblemFormat, Source, Sources, load, report};
 
     spec! {
         /// A pipeline's worth of fields.
@@ -161,7 +161,10 @@ error: jq: unexpected token
 
     #[test]
     fn a_faultless_file_has_no_problems() {
-        let (node, _, problems) = parse("gateway.yaml", "shop: {url: http://127.0.0.1}\n", &|_| None);
+        let file = std::env::temp_dir().join(format!("crocodile-pear-{}-faultless.yaml", std::process::id()));
+        std::fs::write(&file, "shop: {url: http://127.0.0.1}\n").expect("a file to write");
+        let (node, _, problems) = load(&file);
+        std::fs::remove_file(&file).expect("the file");
         assert!(node.as_ref().and_then(Node::as_map).is_some_and(|entries| entries.len() == 1) && !problems.fatal());
     }
 }

@@ -11,6 +11,7 @@ const JQ: &[&str] = &["error", "calendar", "hex", "meter", "json", "jq"];
 
 /// The floors of the crate of settings likewise.
 const SPEC: &[&str] = &["visible", "problem", "settings", "yaml", "document"];
+
 /// The floors of the crate of HTTP/1.1 likewise.
 const HTTP1: &[&str] = &[
     "error",
@@ -65,6 +66,7 @@ const SCHEMA: &[&str] = &["files", "pattern", "unique", "rules", "compile"];
 
 /// The importers likewise: neither knows the other.
 const IMPORT: &[&str] = &["duration", "jq", "upstream_name", "yaml", "report", "outcome", "krakend", "nginx"];
+
 /// The crate of `probe` likewise.
 const PROBE: &[&str] = &[
     "gateway",
@@ -152,14 +154,14 @@ fn no_importer_knows_the_other() {
 /// The engine may be replaced, and every limit that it lacks stands in one place.
 #[test]
 fn only_the_expressions_name_their_engine() {
-    let crates = crates();
-    let [own, library, gateway] = ["-jq", "", "-gateway"].map(|name| crates.join(format!("crocodile-pear{name}/src")));
-    let named = |source: &Path| {
-        let named = files(source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
-        named.map(|file| module(source, &file)).collect::<Vec<_>>()
-    };
-    let outside = named(&own).into_iter().filter(|name| !name.starts_with("jq::") && name != "json::value");
-    let outside: Vec<String> = outside.chain(named(&library)).chain(named(&gateway)).collect();
+    let mut outside = Vec::new();
+    for (package, _) in FLOORS {
+        let source = crates().join(package).join("src");
+        let naming = files(&source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
+        let named = naming.map(|file| module(&source, &file));
+        let own = |name: &String| package == "crocodile-pear-jq" && (name.starts_with("jq::") || name == "json::value");
+        outside.extend(named.filter(|name| !own(name)).map(|name| format!("{package}: {name}")));
+    }
     assert_eq!(outside, Vec::<String>::new());
 }
 
@@ -179,12 +181,11 @@ fn the_lowest_crates_need_neither_the_library_nor_a_runtime() {
 /// configuration, and so name its steps.
 #[test]
 fn no_step_is_known_by_name_outside_of_the_steps() {
-    let library = crates().join("crocodile-pear/src");
-    let gateway = crates().join("crocodile-pear-gateway/src");
-    let steps = steps(&library.join("pipeline/steps.rs"));
+    let steps = steps(&crates().join("crocodile-pear/src/pipeline/steps.rs"));
     assert!(steps.len() > 10, "the list of the steps is not found: {steps:?}");
     let mut wrong = Vec::new();
-    for source in [library, gateway] {
+    for (package, _) in FLOORS {
+        let source = crates().join(package).join("src");
         for file in files(&source) {
             let name = module(&source, &file);
             if name == "pipeline::steps" || name.starts_with("pipeline::steps::") || PROGRAMS.contains(&name.as_str()) {
@@ -192,7 +193,7 @@ fn no_step_is_known_by_name_outside_of_the_steps() {
             }
             let text = lines(&file).join("\n");
             let named = steps.iter().filter(|(module, spec)| names_step(&text, module, spec));
-            wrong.extend(named.map(|(step, _)| format!("{name} knows {step}")));
+            wrong.extend(named.map(|(step, _)| format!("{package}: {name} knows {step}")));
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
@@ -272,7 +273,7 @@ fn check(root: &Path, order: &[&str]) {
     }
     wrong.sort();
     wrong.dedup();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(wrong, Vec::<String>::new(), "in {}", root.display());
 }
 
 /// Where a module stands: by the longest entry that it is, or is in.

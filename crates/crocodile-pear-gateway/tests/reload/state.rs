@@ -33,13 +33,14 @@ const CHANGING: [&str; 24] = [
 ];
 
 /// The crates that have state, with their folders.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("http1", "../crocodile-pear-http1/src"),
     ("jq", "../crocodile-pear-jq/src"),
     ("spec", "../crocodile-pear-spec/src"),
     ("library", "../crocodile-pear/src"),
     ("schema", "../crocodile-pear-schema/src"),
     ("import", "../crocodile-pear-import/src"),
+    ("probe", "../crocodile-pear-probe/src"),
     ("gateway", "src"),
 ];
 
