@@ -8,7 +8,7 @@ use crocodile_pear::unstable::upstream::UpstreamCall;
 
 use crate::dial::Dial;
 use crate::found::{Advice, ProbeResult};
-use crate::gateway::Gateway;
+use crate::gateway::MakeUpstream;
 use crate::keep::ConnectionLimits;
 use crate::measure::ConnectionKind;
 use crate::trouble::{Trouble, TroubleCause, milliseconds, span};
@@ -128,11 +128,11 @@ fn sentence(found: &ProbeResult, way: Option<ProtocolStack>) -> String {
 }
 
 /// Makes a call as advised, through the gateway's own parts.
-pub async fn attempt(found: &mut ProbeResult, dial: &Dial, gateway: &Gateway) {
+pub async fn attempt(found: &mut ProbeResult, dial: &Dial, upstream: MakeUpstream) {
     let limit = dial.limit();
     let Some(advice) = found.advice.as_ref().filter(|_| !limit.is_zero()) else { return };
     let whole = format!("{}endpoints: {{ 'GET /': server / }}\n", advice.yaml);
-    let upstream = match (gateway.upstream)(&whole) {
+    let upstream = match upstream(&whole) {
         Ok(upstream) => upstream,
         Err(reason) => {
             let what = format!("the gateway does not take this as an upstream: {reason}");

@@ -37,7 +37,7 @@ use crate::keep::IdleTime;
 use crate::progress::ProgressLine;
 use crate::way::{Http, ProtocolStack};
 
-pub use crate::gateway::Gateway;
+pub use crate::gateway::MakeUpstream;
 pub use crate::target::{Scheme, Target};
 pub use crate::trouble::Trouble;
 pub use crate::trust::{ProbeTls, TlsFiles, Verify};
@@ -122,18 +122,18 @@ fn field(text: &str) -> Result<(HeaderName, HeaderValue), UsageError> {
     Ok((name, value))
 }
 
-/// A part of the time for everything, so that something is left for the rest.
+/// The moment at which this part of the time limit is over, so that time is left for the parts that follow.
 fn share(begun: Instant, limit: Duration, part: f64) -> Instant {
     begun + limit.mul_f64(part)
 }
 
 impl Probe {
-    /// Measures the server. The advice is tried in the gateway.
+    /// Measures the server. The advice is tried with an upstream of the gateway.
     ///
     /// # Errors
     /// The options do not go together, or a file of TLS is wrong.
-    pub async fn run(&self, gateway: &Gateway) -> Result<Report, UsageError> {
-        let found = self.probe(self.trust()?, gateway).await;
+    pub async fn run(&self, upstream: MakeUpstream) -> Result<Report, UsageError> {
+        let found = self.probe(self.trust()?, upstream).await;
         let (findings, problems) = match self.json {
             true => (format!("{:#}\n", json::write(&found)), String::new()),
             false => (table::write(&found), table::problems(&found)),
@@ -153,11 +153,11 @@ impl Probe {
         ProbeTls::new(&self.url.host, &self.files, verify).map(Some)
     }
 
-    async fn probe(&self, trust: Option<ProbeTls>, gateway: &Gateway) -> ProbeResult {
+    async fn probe(&self, trust: Option<ProbeTls>, upstream: MakeUpstream) -> ProbeResult {
         let begun = Instant::now();
         let progress = ProgressLine::new();
         let mut found = ProbeResult::new(self.url.clone(), self.calls, self.limit);
-        if let Err(trouble) = self.search(begun, trust, gateway, &mut found, &progress).await {
+        if let Err(trouble) = self.search(begun, trust, upstream, &mut found, &progress).await {
             found.problems.push(trouble);
         }
         progress.done();
@@ -170,7 +170,7 @@ impl Probe {
         &self,
         begun: Instant,
         trust: Option<ProbeTls>,
-        gateway: &Gateway,
+        upstream: MakeUpstream,
         found: &mut ProbeResult,
         progress: &ProgressLine,
     ) -> Result<(), Trouble> {
@@ -197,7 +197,7 @@ impl Probe {
         found.advice = Some(advice::advise(found, &self.files));
         if !found.doubted() {
             progress.say("trying the advice");
-            advice::attempt(found, &dial, gateway).await;
+            advice::attempt(found, &dial, upstream).await;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crocodile_pear::unstable::upstream::ReadyUpstream;
-use crocodile_pear_probe::{Gateway, Probe};
+use crocodile_pear_probe::Probe;
 
 use super::file::compile;
 use super::print::print;
@@ -20,7 +20,7 @@ pub fn execute(probe: &Probe, mut command: clap::Command) -> ExitCode {
             return ExitCode::from(1);
         }
     };
-    let report = runtime.block_on(probe.run(&Gateway { upstream }));
+    let report = runtime.block_on(probe.run(upstream));
     // A name that is still being resolved is not waited for.
     runtime.shutdown_background();
     let report = match report {
