@@ -26,7 +26,7 @@ impl Unsent {
     /// Drops what the socket has accepted.
     ///
     /// # Panics
-    /// It has accepted more than there is.
+    /// If `written` is more than there is.
     #[inline]
     pub fn advance(&mut self, mut written: usize) {
         for part in [&mut self.lead, &mut self.data] {

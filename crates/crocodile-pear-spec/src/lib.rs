@@ -2,7 +2,7 @@
 //!
 //! # The floors of this crate
 //!
-//! - [`visible`]: characters that nobody sees, replaced before a text is shown.
+//! - [`visible`]: invisible characters, which are replaced before a text is shown.
 //! - [`problem`]: everything that is wrong, each with its place and its remedy, all at once.
 //! - [`settings`]: nodes become typed settings. One declaration gives a setting its name, default, documentation and JSON Schema.
 //! - `yaml`: a text becomes nodes, each with its place. Variables of the environment are text in it, never more YAML.
@@ -11,7 +11,7 @@
 //! Begin at [`settings::Decode`].
 //!
 //! Invariants: no reader stops at the first problem; no value is parsed twice.
-//! Bounds: a file has at most 16 MiB, 64 maps and lists lie in each other, and aliases add at most a million nodes and bytes.
+//! Bounds: a file has at most 16 MiB, maps and lists are nested at most 64 deep, and aliases add at most a million nodes and bytes.
 
 #[cfg(feature = "documents")]
 pub mod document;

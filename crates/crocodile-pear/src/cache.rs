@@ -1,7 +1,7 @@
 //! The cache: entries and their bodies, the store that bounds them, and purges.
 //!
-//! A build without it tells caches downstream the same of its answers: `rules`, `dependence`, `composition` and `downstream` are
-//! in each build.
+//! In a build without the cache, answers still tell caches downstream how they may be kept: `rules`, `dependence`,
+//! `composition` and `downstream` are in each build.
 
 mod composition;
 pub mod dependence;
@@ -25,7 +25,7 @@ pub use fetch::spec::CacheSpec;
 pub use said::AskedWith;
 pub use store::Store;
 
-/// The message about a cache that this build is without.
+/// The message for a `cache` setting in a build without the cache.
 pub(crate) const UNBUILT: &str =
     "`cache` needs the feature `cache` of the crate crocodile-pear, which this build is without";
 

@@ -1,4 +1,4 @@
-//! The configuration that an operator writes: read, checked, described. Most of it is `crocodile-pear-spec`:
+//! The configuration that an operator writes: read, checked, described. Most of it is in the crate `crocodile-pear-spec`:
 //!
 //! - `yaml`: a document becomes nodes, each with its place in the file. Variables of the environment are text in it, never more YAML.
 //! - `spec`: nodes become typed settings. One declaration gives a setting its name, default, documentation and JSON Schema.
@@ -12,7 +12,7 @@
 //! Uses nothing else of the library. Begin at `spec::Decode`.
 //!
 //! Invariants: no reader stops at the first problem; no value is parsed twice.
-//! Bounds: a file has at most 16 MiB, 64 maps and lists lie in each other, and aliases add at most a million nodes and bytes.
+//! Bounds: a file has at most 16 MiB, maps and lists are nested at most 64 deep, and aliases add at most a million nodes and bytes.
 
 pub mod carried_state;
 pub mod files;

@@ -5,7 +5,7 @@
 //! - `date`: dates as header fields have them (RFC 9110, 5.6.7).
 //! - `loop_detection`: through which gateways a request came (`via`).
 //!
-//! The first three are those of `crocodile-pear-http1`. Uses `error` and `runtime`. Begin at `http1`.
+//! `http1`, `list` and `media_type` are in the crate `crocodile-pear-http1`. Uses `error` and `runtime`. Begin at `http1`.
 //!
 //! Invariants: what two servers could read in two ways is refused; framing is made anew, never copied.
 //! Bounds: a head of 64 KiB and 128 fields from an upstream; the client's are `clients.max_head` and 100.

@@ -10,8 +10,8 @@ use crate::cache::AnswerParts;
 use crate::error::Error;
 use crate::request::context::Scope;
 
-/// For which client a call is made, before its header fields are known. `sent` are the client's fields that
-/// its upstream gets as they came, `None` for all.
+/// Notes for which client a call is made, before the header fields of the call are known. `sent` are the client's fields
+/// that the upstream gets unchanged; `None` means all.
 pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
     let parts = scope.parts::<AnswerParts>();
     if let Some(parts) = &parts {
@@ -24,7 +24,7 @@ pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope
     }
 }
 
-/// The same, now that they are.
+/// Notes the header fields of the call, which are known now.
 ///
 /// # Errors
 /// `BadRequest` if the expression of a key fails.

@@ -11,12 +11,12 @@ use crate::config::problem::Problems;
 use crate::error::Error;
 use crate::request::context::Scope;
 
-/// No build without the cache has one.
+/// The cache of an upstream. A build without the cache has no value of this type.
 #[derive(Debug)]
 pub enum Cached {}
 
 impl Cached {
-    /// No cache: the only settings that can be read are `off`.
+    /// Compiles to no cache: `off` is the only setting that can be read.
     pub(super) fn compile(
         CacheSpec::Off: &CacheSpec,
         _: &str,
@@ -43,7 +43,7 @@ impl Cached {
     }
 }
 
-/// Begins no call: none is made for a cache.
+/// Never runs: a call for a cache needs a [`CacheScope`], and there is none.
 #[allow(clippy::boxed_local, reason = "a build with the cache has it so")]
 pub(super) fn begin(
     _: Option<Arc<Cached>>,

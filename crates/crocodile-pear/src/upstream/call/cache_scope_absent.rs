@@ -4,7 +4,7 @@ use http::header::{HeaderMap, HeaderName};
 
 use crate::request::context::Scope;
 
-/// No build without the cache has one.
+/// The facts for a cache. A build without the cache has no value of this type.
 #[derive(Clone)]
 pub enum CacheScope {}
 
