@@ -18,12 +18,12 @@ fn written(
     text: &str,
     import: impl Fn(&Path, &Path) -> Result<Imported, Unreadable>,
 ) -> (String, Vec<String>) {
-    let folder = std::env::temp_dir().join(format!("crocodile-pear-import-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("crocodile-pear-import-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join(name);
     fs::write(&path, text).expect("a file");
     let imported = import(&path, &folder).ok().expect("it is a configuration");
-    let _ = fs::remove_file(&path);
+    fs::remove_dir_all(&folder).expect("the folder");
     let document = imported.configuration.document();
     let checked = write::check(Path::new("out.yaml"), &document);
     assert_eq!(checked.lines(), Vec::<String>::new(), "{document}");
