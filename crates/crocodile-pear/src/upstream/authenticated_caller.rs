@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::attempt::retry_loop::{ReadyCall, chain, prepare};
+use super::attempt::retry_loop::ReadyCall;
 use super::call::timeouts::Timeouts;
 use super::call::{Presents, UpstreamCall};
 use super::credentials::ClientCredentials;
@@ -48,7 +48,7 @@ impl Deref for Now<'_> {
     }
 }
 
-/// A call that is about to be made.
+/// A call that has been started.
 pub(super) enum AuthenticatedCall {
     Plain(Result<ReadyCall, Error>),
     /// With a token, which may have to be fetched first, or for a cache.
@@ -98,20 +98,20 @@ impl Caller {
         }
     }
 
-    pub(super) fn begin(&self, call: Box<UpstreamCall>) -> AuthenticatedCall {
+    pub(super) fn start(&self, call: Box<UpstreamCall>) -> AuthenticatedCall {
         match &self.source {
-            ServerSource::Fixed(servers) => self.begin_at(servers, call),
+            ServerSource::Fixed(servers) => self.start_at(servers, call),
             ServerSource::Found(found) => match found.now() {
-                Some(servers) => self.begin_at(&servers, call),
+                Some(servers) => self.start_at(&servers, call),
                 None => AuthenticatedCall::Boxed(Box::pin(self.clone().wait(found.clone(), call))),
             },
         }
     }
 
-    fn begin_at(&self, servers: &Arc<Servers>, call: Box<UpstreamCall>) -> AuthenticatedCall {
+    fn start_at(&self, servers: &Arc<Servers>, call: Box<UpstreamCall>) -> AuthenticatedCall {
         // Made here and boxed once: the future stays a few words, and the box becomes the body of the answer.
         match self.credentials.as_ref().filter(|_| call.presents == Presents::Credentials) {
-            None => AuthenticatedCall::Plain(prepare(servers, call)),
+            None => AuthenticatedCall::Plain(ReadyCall::new(servers, call)),
             Some(credentials) => AuthenticatedCall::Boxed(Box::pin(credentials.clone().call(servers.clone(), call))),
         }
     }
@@ -120,7 +120,7 @@ impl Caller {
     async fn wait(self, found: Arc<FoundServers>, call: Box<UpstreamCall>) -> Result<Answer, Error> {
         let Timeouts { connect, call: whole, .. } = call.timeouts.as_deref().unwrap_or(&self.shared.timeouts);
         let servers = found.wait((*connect).min(*whole)).await.map_err(|error| error.of_upstream(&self.shared.name))?;
-        self.begin_at(&servers, call).finish().await
+        self.start_at(&servers, call).finish().await
     }
 }
 
@@ -131,7 +131,7 @@ impl AuthenticatedCall {
     /// The errors of the call.
     pub(super) async fn finish(self) -> Result<Answer, Error> {
         match self {
-            AuthenticatedCall::Plain(ready) => chain(ready?).await,
+            AuthenticatedCall::Plain(ready) => ready?.send().await,
             AuthenticatedCall::Boxed(call) => call.await,
             AuthenticatedCall::Kept(answer) => Ok(*answer),
         }

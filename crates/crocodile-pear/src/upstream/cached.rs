@@ -120,7 +120,7 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
 }
 
 /// A call whose answer may be kept.
-pub(super) fn begin(
+pub(super) fn start(
     cached: Option<Arc<Cached>>,
     caller: Caller,
     call: Box<UpstreamCall>,
@@ -226,7 +226,7 @@ async fn fetch(
 
 /// A call whose answer is not kept, but is a part of an answer that may be.
 async fn uncached(caller: Caller, call: Box<UpstreamCall>, keeping: Box<CacheScope>) -> Result<Answer, Error> {
-    let answer = caller.begin(call).finish().await;
+    let answer = caller.start(call).finish().await;
     keeping.note_outcome(&answer);
     answer
 }
@@ -333,7 +333,7 @@ impl Fetch for Fetcher {
         (call.headers, call.deadline) = (headers, None);
         let (caller, personal) = (self.caller.clone(), self.personal);
         Box::pin(async move {
-            let answer = caller.begin(call).finish().await?;
+            let answer = caller.start(call).finish().await?;
             Ok(FetchedAnswer { answer, personal, parts: None })
         })
     }

@@ -12,7 +12,7 @@ use http::{HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
-use super::attempt::retry_loop::{chain, prepare};
+use super::attempt::retry_loop::ReadyCall;
 use super::call::UpstreamCall;
 use super::connect::resolve::Resolver;
 use super::environment::UpstreamEnvironment;
@@ -188,14 +188,14 @@ impl ClientCredentials {
         let token = self.token().await.map_err(ours)?;
         let second = call.repeat();
         call.headers.insert(AUTHORIZATION, token.field.clone());
-        let answer = chain(prepare(&servers, call)?).await?;
+        let answer = ReadyCall::new(&servers, call)?.send().await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         let Some((new, mut call)) = self.renew(&token).await.zip(second) else { return Ok(answer) };
         drop(answer);
         call.headers.insert(AUTHORIZATION, new.field.clone());
-        let answer = chain(prepare(&servers, Box::new(call))?).await?;
+        let answer = ReadyCall::new(&servers, Box::new(call))?.send().await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             *self.futile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }

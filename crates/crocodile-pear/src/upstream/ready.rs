@@ -41,12 +41,12 @@ use crate::net::protocol::Protocol;
 use crate::request::context::Scope;
 use crate::telemetry::histogram::Snapshot;
 
-/// Begins a call, whose body is as it will be sent.
+/// Starts a call, whose body is as it will be sent.
 #[inline]
-fn begin(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<UpstreamCall>) -> AuthenticatedCall {
+fn start(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<UpstreamCall>) -> AuthenticatedCall {
     match std::mem::take(&mut call.keeping) {
-        ForCaches::Kept(keeping) => cached::begin(cached.cloned(), caller.clone(), call, keeping),
-        ForCaches::Nothing | ForCaches::Part(_) => caller.begin(call),
+        ForCaches::Kept(keeping) => cached::start(cached.cloned(), caller.clone(), call, keeping),
+        ForCaches::Nothing | ForCaches::Part(_) => caller.start(call),
     }
 }
 
@@ -506,36 +506,36 @@ impl ReadyUpstream {
         self: &Arc<Self>,
         call: UpstreamCall,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
-        self.make(Box::new(call))
+        self.send(Box::new(call))
     }
 
     /// The same for one that is boxed.
-    pub(crate) fn make(
+    pub(crate) fn send(
         self: &Arc<Self>,
         call: Box<UpstreamCall>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         let mut call = call;
         // A cache notes parts itself.
         let part = call.keeping.take_part();
-        let begun = match self.interceptor.as_ref().filter(|interceptor| interceptor.is_needed()) {
+        let started = match self.interceptor.as_ref().filter(|interceptor| interceptor.is_needed()) {
             Some(interceptor) => AuthenticatedCall::Boxed(interceptor.clone().call(self.clone(), call)),
-            None => self.begin_call(call),
+            None => self.start(call),
         };
         // No future around it, which would have the call twice.
-        NotedCall { call: begun.finish(), part }
+        NotedCall { call: started.finish(), part }
     }
 
     #[inline]
-    fn begin_call(&self, call: Box<UpstreamCall>) -> AuthenticatedCall {
+    fn start(&self, call: Box<UpstreamCall>) -> AuthenticatedCall {
         // Outside all the rest: what is kept needs no server, and no retry is a second request for it.
         match self.buffer.filter(|_| buffer::applies(&call)) {
-            None => begin(&self.caller, self.cached.as_ref(), call),
+            None => start(&self.caller, self.cached.as_ref(), call),
             Some(bound) => {
                 let (caller, cached) = (self.caller.clone(), self.cached.clone());
                 AuthenticatedCall::Boxed(Box::pin(async move {
                     let call =
                         buffer::measure(call, bound).await.map_err(|error| error.of_upstream(&caller.shared.name))?;
-                    begin(&caller, cached.as_ref(), call).finish().await
+                    start(&caller, cached.as_ref(), call).finish().await
                 }))
             }
         }
@@ -556,6 +556,6 @@ impl Callee for ReadyUpstream {
     }
 
     fn dispatch(self: Arc<Self>, call: Box<UpstreamCall>) -> BoxFuture<'static, Result<Answer, Error>> {
-        Box::pin(self.begin_call(call).finish())
+        Box::pin(self.start(call).finish())
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::attempt::retry_loop::{chain, prepare};
+use super::attempt::retry_loop::ReadyCall;
 use super::call::UpstreamCall;
 use super::call::timeouts::Timeouts;
 use super::environment::UpstreamEnvironment;
@@ -131,7 +131,7 @@ impl Remote {
         call.headers = headers.clone();
         call.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
         call.body = Some(AnswerBody::Bytes(body));
-        let answer = chain(prepare(&self.servers, Box::new(call))?).await?;
+        let answer = ReadyCall::new(&self.servers, Box::new(call))?.send().await?;
         // Read, so that the connection is kept.
         answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;
         Ok(answer.status)
@@ -140,7 +140,7 @@ impl Remote {
     async fn call(&self, mut call: UpstreamCall) -> Result<(StatusCode, Bytes), Error> {
         let accept: &mut HeaderMap = &mut call.headers;
         accept.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let answer = chain(prepare(&self.servers, Box::new(call))?).await?;
+        let answer = ReadyCall::new(&self.servers, Box::new(call))?.send().await?;
         let body = answer.body.collect(LARGEST).await.map_err(|error| error.of_upstream(&self.servers.name))?;
         Ok((answer.status, body))
     }

@@ -121,7 +121,7 @@ impl Asking {
         Box::pin(async move {
             let weight = scope.weight(&self.calling.terms.uses, &names);
             let (asking, asked, known, request) = (self.clone(), values.clone(), names.clone(), scope.clone());
-            let call = offload::run(weight, move || asking.prepare(&asked, &known, &request)).await;
+            let call = offload::run(weight, move || asking.build(&asked, &known, &request)).await;
             let found = match call {
                 Ok(call) if values.len() > 1 && self.is_long(&call.call) => {
                     return self.halves(values, names, scope).await;
@@ -147,13 +147,13 @@ impl Asking {
         table
     }
 
-    fn prepare(&self, values: &[(BatchKey, Value)], names: &Names, scope: &Scope) -> Result<Directed, Error> {
+    fn build(&self, values: &[(BatchKey, Value)], names: &Names, scope: &Scope) -> Result<Directed, Error> {
         let list = || jq::list(values.iter().map(|(_, value)| value.clone()).collect());
         let item = match (&self.batching, values) {
             (None, [(_, value)]) => value.clone(),
             _ => list(),
         };
-        let call = self.calling.prepare(&item.into(), names, scope);
+        let call = self.calling.build(&item.into(), names, scope);
         let mut directed = call.map_err(|error| self.name(self.calling.terms.blame.lay(error)))?;
         let call = &mut directed.call;
         if let Some(name) = self.batching.as_ref().and_then(|batching| batching.repeat.as_ref()) {
@@ -177,7 +177,7 @@ impl Asking {
         let upstream = call.upstream(&self.calling.upstream);
         let base = Base::At(upstream.name().clone(), upstream.url(&call.call.target).into());
         let bodiless = self.batching.is_none() && call.call.method == http::Method::HEAD;
-        let answer = call.make(&self.calling.upstream).await?;
+        let answer = call.send(&self.calling.upstream).await?;
         let (status, used) = (answer.status, self.calling.on_status.uses(answer.status));
         let mut headers = answer.headers.clone();
         // They describe the body of all, not what is taken out of it.

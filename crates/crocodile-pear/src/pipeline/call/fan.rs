@@ -66,7 +66,7 @@ impl FanOut {
 
     /// The body of one call, and what it answered.
     async fn one(self: Arc<Self>, value: Value, names: Names, scope: Arc<Scope>) -> Result<(Value, Value), Error> {
-        let answer = match self.calling.clone().make(value.into(), names, scope).await {
+        let answer = match self.calling.clone().answer(value.into(), names, scope).await {
             None => return Ok((jq::null(), jq::null())),
             Some(answer) => answer?,
         };

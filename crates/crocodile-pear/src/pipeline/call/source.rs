@@ -27,9 +27,9 @@ impl AnswerSource {
     /// Asks. `names` are the results that it uses.
     pub(crate) fn ask(&self, names: Names, scope: Arc<Scope>) -> BoxFuture<'static, Outcome> {
         match self {
-            AnswerSource::Upstream(calling) => Box::pin(calling.clone().make(jq::null().into(), names, scope)),
+            AnswerSource::Upstream(calling) => Box::pin(calling.clone().answer(jq::null().into(), names, scope)),
             AnswerSource::Each(fan) => fan.clone().ask(names, scope),
-            AnswerSource::Database(statement) => Box::pin(statement.clone().make(jq::null().into(), names, scope)),
+            AnswerSource::Database(statement) => Box::pin(statement.clone().answer(jq::null().into(), names, scope)),
         }
     }
 

@@ -50,13 +50,13 @@ pub(crate) struct ReadyStatement {
 
 impl ReadyStatement {
     /// Runs it for an item.
-    pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
-        let values = match self.values(item.clone(), &names, &scope) {
+    pub(crate) async fn answer(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
+        let values = match self.evaluate(item.clone(), &names, &scope) {
             Either::Left(here) => here.into_inner(),
             Either::Right(lent) => lent.await,
         };
         let answer = match values {
-            Ok(Some(values)) => self.run(values, &scope).await,
+            Ok(Some(values)) => self.send(values, &scope).await,
             Ok(None) => Ok(self.terms.unmade()),
             Err(error) => Err(error),
         };
@@ -92,7 +92,7 @@ impl ReadyStatement {
         before.chain([self.last.query.shown().to_owned()]).collect()
     }
 
-    async fn run(&self, values: StatementValues, scope: &Scope) -> Result<Answer, Error> {
+    async fn send(&self, values: StatementValues, scope: &Scope) -> Result<Answer, Error> {
         let before = self.before.iter().zip(values.before).map(|(statement, values)| EarlierStatement {
             query: statement.query.clone(),
             values,
@@ -128,13 +128,13 @@ impl ReadyStatement {
     }
 
     /// The values; `None` if `when` is false.
-    fn values(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<StatementValues>> {
+    fn evaluate(self: &Arc<Self>, item: Data, names: &Names, scope: &Arc<Scope>) -> Work<Option<StatementValues>> {
         let weight = self.terms.weigh(&item, names, scope);
         let (statement, names, scope) = (self.clone(), names.clone(), scope.clone());
-        offload::run(weight, move || statement.evaluate(&item, &names, &scope))
+        offload::run(weight, move || statement.values(&item, &names, &scope))
     }
 
-    fn evaluate(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<StatementValues>, Error> {
+    fn values(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<StatementValues>, Error> {
         if !self.terms.wanted(item, names, scope)? {
             return Ok(None);
         }

@@ -80,7 +80,7 @@ pub(crate) struct Calling {
 pub(super) type PreparedCall = Result<Directed, Error>;
 
 pin_project! {
-    /// A call that has been begun. A future of its own: taken apart in another one, the call would have its room twice.
+    /// A call that has been started. A future of its own: taken apart in another one, the call would have its room twice.
     #[project = StartedCallProjection]
     pub(super) enum StartedCall<C> {
         Calling { #[pin] call: C, names: Names },
@@ -175,12 +175,12 @@ impl Calling {
         self.terms.otherwise.is_some().then_some("the answer is read whole, for `otherwise`")
     }
 
-    pub(crate) async fn make(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
-        let begun = match self.prepared(item, &names, &scope) {
-            Either::Left(here) => self.begin(here.into_inner(), names),
-            Either::Right(lent) => self.begin(lent.await, names),
+    pub(crate) async fn answer(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Outcome {
+        let started = match self.evaluate(item, &names, &scope) {
+            Either::Left(here) => self.start(here.into_inner(), names),
+            Either::Right(lent) => self.start(lent.await, names),
         };
-        let (called, mut names) = match begun.await {
+        let (called, mut names) = match started.await {
             EndedCall::Over(outcome) => return outcome,
             EndedCall::Called(called, names) => (called, names),
         };
@@ -198,7 +198,7 @@ impl Calling {
     }
 
     /// Starts the call, if there is one.
-    pub(super) fn begin(
+    pub(super) fn start(
         &self,
         prepared: Result<Option<PreparedCall>, Error>,
         mut names: Names,
@@ -206,7 +206,7 @@ impl Calling {
         match prepared {
             Ok(Some(Ok(call))) => {
                 self.note(&call, &mut names);
-                StartedCall::Calling { call: call.make(&self.upstream), names }
+                StartedCall::Calling { call: call.send(&self.upstream), names }
             }
             Ok(Some(Err(error))) => StartedCall::Failed { error: Some(error), names },
             Ok(None) => StartedCall::Over { outcome: Some(Ok(self.unmade(names))) },
@@ -240,36 +240,36 @@ impl Calling {
     }
 
     /// The call, or why it fails; `None` if `when` is false.
-    pub(super) fn prepared(
+    pub(super) fn evaluate(
         self: &Arc<Self>,
         item: Data,
         names: &Names,
         scope: &Arc<Scope>,
     ) -> Work<Option<PreparedCall>> {
         if !self.evaluates {
-            return Either::Left(ready(Ok(Some(self.prepare_one(&jq::null().into(), names, scope)))));
+            return Either::Left(ready(Ok(Some(self.request(&jq::null().into(), names, scope)))));
         }
         let weight = self.terms.weigh(&item, names, scope);
-        let here = || self.prepare_wanted(&item, names, scope);
+        let here = || self.request_if_wanted(&item, names, scope);
         let lent = || {
             let (calling, item, names, scope) = (self.clone(), item.clone(), names.clone(), scope.clone());
-            move || calling.prepare_wanted(&item, &names, &scope)
+            move || calling.request_if_wanted(&item, &names, &scope)
         };
         offload::run_or(weight, here, lent)
     }
 
-    pub(super) fn prepare_wanted(
+    pub(super) fn request_if_wanted(
         &self,
         item: &Data,
         names: &Names,
         scope: &Scope,
     ) -> Result<Option<PreparedCall>, Error> {
         let wanted = self.terms.wanted(item, names, scope)?;
-        Ok(wanted.then(|| self.prepare_one(item, names, scope)))
+        Ok(wanted.then(|| self.request(item, names, scope)))
     }
 
-    pub(super) fn prepare_one(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
-        let call = self.prepare(item, names, scope);
+    pub(super) fn request(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
+        let call = self.build(item, names, scope);
         call.map_err(|error| self.terms.blame.lay(error).of_upstream(self.upstream.name()))
     }
 
@@ -313,7 +313,7 @@ impl Calling {
         }
     }
 
-    pub(super) fn prepare(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
+    pub(super) fn build(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
         let view = View { item, names, scope, blame: self.terms.blame };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {

@@ -169,7 +169,7 @@ impl Tap {
         for item in items {
             let (calling, scope) = (self.calling.clone(), scope.clone());
             let ask = move |names| -> BoxFuture<'static, Outcome> {
-                Box::pin(calling.clone().make(item.clone(), names, scope.clone()))
+                Box::pin(calling.clone().answer(item.clone(), names, scope.clone()))
             };
             let step = self.calling.terms.step.clone();
             detach.begin(step, places.clone(), ready(Ok(names.clone())), ask);
@@ -249,7 +249,7 @@ impl ReadyStep for ReadyRequest {
                     let (calling, scope) = (calling.clone(), scope.clone());
                     let outcome = match producer.outcome {
                         Awaited::Here(outcome) => match calling.item_here(outcome) {
-                            StepInput::Item(item, names) => Awaited::later(calling.make(item, names, scope)),
+                            StepInput::Item(item, names) => Awaited::later(calling.answer(item, names, scope)),
                             StepInput::Other(outcome) => Awaited::later(follow(calling, outcome, scope)),
                             StepInput::Over(outcome) => Awaited::Here(outcome),
                         },
@@ -266,7 +266,7 @@ impl ReadyStep for ReadyRequest {
 /// Calls for the item that comes.
 async fn follow_later(calling: Arc<Calling>, outcome: BoxFuture<'static, Outcome>, scope: Arc<Scope>) -> Outcome {
     match calling.item_here(outcome.await) {
-        StepInput::Item(item, names) => calling.make(item, names, scope).await,
+        StepInput::Item(item, names) => calling.answer(item, names, scope).await,
         // Boxed: items in memory would carry the room.
         StepInput::Other(outcome) => Box::pin(follow(calling, outcome, scope)).await,
         StepInput::Over(outcome) => outcome,
@@ -287,12 +287,12 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
         },
         false => jq::null().into(),
     };
-    calling.make(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
+    calling.answer(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
 }
 
 impl ReadyRequest {
     fn call(&self, scope: &Arc<Scope>, item: Data, names: Names) -> Flow {
-        Flow::one(scope.next_producer(), self.calling.clone().make(item, names, scope.clone()))
+        Flow::one(scope.next_producer(), self.calling.clone().answer(item, names, scope.clone()))
     }
 
     /// Where the values of one request of a client come together.
@@ -310,7 +310,7 @@ impl ReadyRequest {
         let outcome = |item| -> BoxFuture<'static, Outcome> {
             let (calling, names, scope) = (self.calling.clone(), names.clone(), scope.clone());
             match collector {
-                None => Box::pin(calling.make(Data::from(item), names, scope)),
+                None => Box::pin(calling.answer(Data::from(item), names, scope)),
                 Some(collector) => {
                     Box::pin(calling.ask_together(item, names, scope, collector.clone(), collector.expect()))
                 }

@@ -39,7 +39,7 @@ impl Spec for Sql {
 
 impl ReadyStep for ReadyStatement {
     fn begin(self: Arc<Self>, scope: &Arc<Scope>) -> Flow {
-        Flow::one(scope.next_producer(), self.make(jq::null().into(), None, scope.clone()))
+        Flow::one(scope.next_producer(), self.answer(jq::null().into(), None, scope.clone()))
     }
 
     fn run(self: Arc<Self>, flow: Flow, scope: &Arc<Scope>) -> Flow {
@@ -65,5 +65,5 @@ async fn follow(statement: Arc<ReadyStatement>, outcome: Outcome, scope: Arc<Sco
         },
         false => jq::null().into(),
     };
-    statement.make(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
+    statement.answer(item, names, scope).await.map(|made| made.map_err(|error| format::explain(text.as_ref(), error)))
 }

@@ -28,66 +28,68 @@ pub(crate) struct ReadyCall {
     affinity: Option<u64>,
 }
 
-/// Chooses the server of the first attempt, and prepares that.
-///
-/// # Errors
-/// `BadRequest` or `Busy`, naming the upstream.
-pub(crate) fn prepare(servers: &Arc<Servers>, call: Box<UpstreamCall>) -> Result<ReadyCall, Error> {
-    begin(servers, call).map_err(|error| error.of_upstream(&servers.name))
-}
-
-fn begin(servers: &Arc<Servers>, mut call: Box<UpstreamCall>) -> Result<ReadyCall, Error> {
-    servers.counters.count(ConnectionEvent::Call);
-    let chosen = servers
-        .choose(TriedServers::default(), call.affinity)
-        .inspect_err(|_| servers.counters.count(ConnectionEvent::Refused))?;
-    let (own, deadline) = (call.timeouts.clone(), call.deadline);
-    let timeouts = own.as_deref().unwrap_or(&servers.timeouts);
-    let replay = servers.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
-    let mut clock = Clock::new(timeouts, deadline);
-    if let Some(silence) = servers.silence {
-        clock.hurry(hedge::step(silence, &clock));
+impl ReadyCall {
+    /// Chooses the server of the first attempt, and prepares that.
+    ///
+    /// # Errors
+    /// `BadRequest` or `Busy`, naming the upstream.
+    pub(crate) fn new(servers: &Arc<Servers>, call: Box<UpstreamCall>) -> Result<Self, Error> {
+        Self::choose(servers, call).map_err(|error| error.of_upstream(&servers.name))
     }
-    let affinity = call.affinity;
-    let attempt = Attempt::start(servers, chosen, &mut call, clock)?;
-    Ok(ReadyCall { attempt, replay, timeouts: own, affinity })
-}
 
-/// The stages of a call, in order: retry → hedge → attempt → pool → connect → exchange.
-///
-/// # Errors
-/// The errors of [`ReadyUpstream::call`](crate::upstream::ReadyUpstream::call).
-pub(crate) async fn chain(ready: ReadyCall) -> Result<Answer, Error> {
-    // Breaker and balance have chosen the server of the first attempt.
-    let ReadyCall { mut attempt, mut replay, timeouts, affinity } = ready;
-    // Before a connection is taken, so that a waiting call holds none.
-    let connect = timeouts.as_deref().unwrap_or(&attempt.exchange.servers.timeouts).connect;
-    if let Err(error) = attempt.exchange.admit(connect).await {
-        return Err(attempt.exchange.servers.turn_away(error));
-    }
-    // Only the first attempt may be hedged.
-    let mut first = attempt.exchange.servers.silence.is_some();
-    loop {
-        // If the call can be sent elsewhere, half of its time is kept for that.
-        let within = if first && replay.is_some() { attempt.exchange.clock.half() } else { Timeout::Never };
-        let mut outcome = head(&mut attempt.exchange, connect.min(within)).await;
-        if std::mem::take(&mut first) && late(&outcome) {
-            let servers = attempt.exchange.servers.clone();
-            let timeouts = timeouts.as_deref().unwrap_or(&servers.timeouts);
-            // Boxed: few calls wait this long.
-            outcome = Box::pin(hedge::wait(&mut attempt, replay.as_deref_mut(), timeouts, outcome)).await;
+    fn choose(servers: &Arc<Servers>, mut call: Box<UpstreamCall>) -> Result<Self, Error> {
+        servers.counters.count(ConnectionEvent::Call);
+        let chosen = servers
+            .choose(TriedServers::default(), call.affinity)
+            .inspect_err(|_| servers.counters.count(ConnectionEvent::Refused))?;
+        let (own, deadline) = (call.timeouts.clone(), call.deadline);
+        let timeouts = own.as_deref().unwrap_or(&servers.timeouts);
+        let replay = servers.retry.as_ref().and_then(|retry| retry.replay(&call, timeouts));
+        let mut clock = Clock::new(timeouts, deadline);
+        if let Some(silence) = servers.silence {
+            clock.hurry(hedge::step(silence, &clock));
         }
-        attempt.note(&outcome);
-        // Outside breaker and balance, so that a failed call may still go to another server.
-        let wait = replay.as_deref_mut().and_then(|replay| pause(&attempt, replay, &outcome));
-        attempt = match wait {
-            // Boxed, so that the futures of calls without a retry stay small.
-            Some(wait) => match Box::pin(again(&mut attempt, replay.as_deref_mut(), wait, connect)).await {
-                Some(next) => next,
+        let affinity = call.affinity;
+        let attempt = Attempt::start(servers, chosen, &mut call, clock)?;
+        Ok(ReadyCall { attempt, replay, timeouts: own, affinity })
+    }
+
+    /// The stages of a call, in order: retry → hedge → attempt → pool → connect → exchange.
+    ///
+    /// # Errors
+    /// The errors of [`ReadyUpstream::call`](crate::upstream::ReadyUpstream::call).
+    pub(crate) async fn send(self) -> Result<Answer, Error> {
+        // Breaker and balance have chosen the server of the first attempt.
+        let ReadyCall { mut attempt, mut replay, timeouts, affinity } = self;
+        // Before a connection is taken, so that a waiting call holds none.
+        let connect = timeouts.as_deref().unwrap_or(&attempt.exchange.servers.timeouts).connect;
+        if let Err(error) = attempt.exchange.admit(connect).await {
+            return Err(attempt.exchange.servers.turn_away(error));
+        }
+        // Only the first attempt may be hedged.
+        let mut first = attempt.exchange.servers.silence.is_some();
+        loop {
+            // If the call can be sent elsewhere, half of its time is kept for that.
+            let within = if first && replay.is_some() { attempt.exchange.clock.half() } else { Timeout::Never };
+            let mut outcome = head(&mut attempt.exchange, connect.min(within)).await;
+            if std::mem::take(&mut first) && late(&outcome) {
+                let servers = attempt.exchange.servers.clone();
+                let timeouts = timeouts.as_deref().unwrap_or(&servers.timeouts);
+                // Boxed: few calls wait this long.
+                outcome = Box::pin(hedge::wait(&mut attempt, replay.as_deref_mut(), timeouts, outcome)).await;
+            }
+            attempt.note(&outcome);
+            // Outside breaker and balance, so that a failed call may still go to another server.
+            let wait = replay.as_deref_mut().and_then(|replay| pause(&attempt, replay, &outcome));
+            attempt = match wait {
+                // Boxed, so that the futures of calls without a retry stay small.
+                Some(wait) => match Box::pin(again(&mut attempt, replay.as_deref_mut(), wait, connect)).await {
+                    Some(next) => next,
+                    None => return settle(attempt, outcome, affinity),
+                },
                 None => return settle(attempt, outcome, affinity),
-            },
-            None => return settle(attempt, outcome, affinity),
-        };
+            };
+        }
     }
 }
 

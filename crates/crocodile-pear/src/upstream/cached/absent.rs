@@ -45,7 +45,7 @@ impl Cached {
 
 /// Never runs: a call for a cache needs a [`CacheScope`], and there is none.
 #[allow(clippy::boxed_local, reason = "a build with the cache has it so")]
-pub(super) fn begin(
+pub(super) fn start(
     _: Option<Arc<Cached>>,
     _: Caller,
     _: Box<UpstreamCall>,

@@ -56,19 +56,19 @@ impl Directed {
         self.to.as_ref().unwrap_or(named)
     }
 
-    /// Makes it.
+    /// Sends it.
     ///
     /// # Errors
     /// The errors of [`ReadyUpstream::call`].
     #[inline]
-    pub(crate) fn make(
+    pub(crate) fn send(
         self,
         named: &Arc<ReadyUpstream>,
     ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         if let Some(copy) = self.copy {
             copy.send();
         }
-        self.to.as_ref().unwrap_or(named).make(self.call)
+        self.to.as_ref().unwrap_or(named).send(self.call)
     }
 }
 
@@ -88,7 +88,7 @@ impl ReadyUpstream {
         let fields = call.headers.iter().filter(|_| copies);
         let set: SetFields = fields.map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
         let directed = Directed::new(self, chosen, Box::new(call), (scope, Likeness::Other), || set)?;
-        Ok(directed.make(self))
+        Ok(directed.send(self))
     }
 }
 
@@ -169,7 +169,7 @@ impl Copied {
         let head = call.method == Method::HEAD;
         tokio::spawn(async move {
             // An answer that is longer closes its connection.
-            if let Ok(answer) = to.make(call).await
+            if let Ok(answer) = to.send(call).await
                 && !head
             {
                 let _ = answer.body.collect(ANSWER).await;
