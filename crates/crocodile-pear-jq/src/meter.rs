@@ -152,18 +152,23 @@ enum Stopped {
 pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
     // Put here by the job itself: a large result is not handed from one caller to the next.
     let mut done = None;
+    try_here(&mut || done = Some(job()));
+    done
+}
+
+fn try_here(job: &mut dyn FnMut()) {
     let outcome = METER.with(|meter| {
         let before = meter.place.replace(WorkPlace::Trial);
         meter.trial.set(CORE);
         meter.held.set(TRIAL_HELD);
-        let outcome = catch_unwind(AssertUnwindSafe(|| done = Some(job())));
+        let outcome = catch_unwind(AssertUnwindSafe(job));
         meter.place.set(before);
         outcome
     });
-    match outcome {
-        Ok(()) => done,
-        Err(payload) if payload.is::<Stopped>() => None,
-        Err(payload) => resume_unwind(payload),
+    if let Err(payload) = outcome
+        && !payload.is::<Stopped>()
+    {
+        resume_unwind(payload);
     }
 }
 
@@ -173,6 +178,12 @@ pub fn attempt<T>(job: &impl Fn() -> T) -> Option<T> {
 /// # Errors
 /// Why there is no result. Work that is [`Done::Starved`] may begin anew when there is more memory.
 pub fn help<T>(reserved: u64, abandoned: &Arc<AtomicBool>, job: &impl Fn() -> T) -> Result<T, Done> {
+    let mut done = None;
+    run(reserved, abandoned, &mut || done = Some(job()))?;
+    done.ok_or(Done::Ended)
+}
+
+fn run(reserved: u64, abandoned: &Arc<AtomicBool>, job: &mut dyn FnMut()) -> Result<(), Done> {
     METER.with(|meter| {
         meter.place.set(WorkPlace::Helper);
         meter.reserved.set(reserved);

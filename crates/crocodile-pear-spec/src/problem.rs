@@ -48,17 +48,17 @@ pub struct Problems {
 impl Problems {
     /// Notes an error; answers `None`, so that a decoder can end with it.
     pub fn error<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
-        self.push(Severity::Error, span, message.into(), remedy.into());
+        self.push(Severity::Error, span, message, remedy);
         None
     }
 
     /// Notes a warning.
     pub fn warning(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
-        self.push(Severity::Warning, span, message.into(), remedy.into());
+        self.push(Severity::Warning, span, message, remedy);
     }
 
-    fn push(&mut self, severity: Severity, span: Span, message: String, remedy: String) {
-        let remedy = Some(remedy).filter(|remedy| !remedy.is_empty());
+    fn push(&mut self, severity: Severity, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
+        let (message, remedy) = (message.into(), Some(remedy.into()).filter(|remedy| !remedy.is_empty()));
         if severity == Severity::Error {
             self.errors.insert((span.file, span.line, span.column));
         }

@@ -20,8 +20,8 @@ use futures_util::future::{BoxFuture, Either};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
+use pool::{HelperJob, Task, TaskOrder};
 pub use pool::{OffloadSettings, configure, waiting, waits};
-use pool::{Task, TaskOrder};
 use turn::is_spent;
 pub use turn::{TURN_UNITS, spend, spent, turn};
 
@@ -139,14 +139,20 @@ where
             Err(done) => done,
         },
     };
+    let awaited = push(weight, large, Box::new(run))?;
+    let done = receiver.await;
+    drop(awaited);
+    done.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "the work broke its thread")))
+}
+
+/// Gives work to the helper threads.
+fn push(weight: usize, large: bool, run: Box<HelperJob>) -> Result<CancelOnDrop, Error> {
     let abandoned = Arc::new(AtomicBool::new(false));
     let need = (weight as u64).saturating_mul(PARSED);
     let awaited = CancelOnDrop(abandoned.clone());
     let asker = tokio::task::try_id();
-    pool::push(Task { run: Box::new(run), asker, need, large, abandoned, since: Some(Instant::now()) })?;
-    let done = receiver.await;
-    drop(awaited);
-    done.unwrap_or_else(|_| Err(Error::new(Kind::Internal, "the work broke its thread")))
+    pool::push(Task { run, asker, need, large, abandoned, since: Some(Instant::now()) })?;
+    Ok(awaited)
 }
 
 /// Dropped with the future that waits: then the result is not needed.

@@ -14,16 +14,21 @@ pub fn mended<T: Decode>(node: &Node) -> Option<T> {
         if let Some(read) = T::decode(&node, &mut problems) {
             return Some(read);
         }
-        let errors = problems.into_sorted().into_iter().filter(|problem| problem.severity == Severity::Error);
-        let mut changed = false;
-        for problem in errors {
-            changed |= mend(&mut node, &problem) == Mended::Yes;
-        }
-        if !changed {
+        if !mend_all(&mut node, problems) {
             return None;
         }
     }
     None
+}
+
+/// Whether a problem could be mended.
+fn mend_all(node: &mut Node, problems: Problems) -> bool {
+    let errors = problems.into_sorted().into_iter().filter(|problem| problem.severity == Severity::Error);
+    let mut changed = false;
+    for problem in errors {
+        changed |= mend(node, &problem) == Mended::Yes;
+    }
+    changed
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -39,8 +39,10 @@ macro_rules! choice {
         }
 
         impl $name {
-            const CHOICES: &'static [(Self, $crate::settings::Field)] = &[
-                $( (Self::$choice, $crate::settings::Field { name: $word, doc: concat!($($choice_doc, "\n"),*), was: None }), )*
+            const CHOICES: &'static [Self] = &[ $( Self::$choice, )* ];
+
+            const FIELDS: &'static [$crate::settings::Field] = &[
+                $( $crate::settings::Field { name: $word, doc: concat!($($choice_doc, "\n"),*), was: None }, )*
             ];
 
             /// The word as written.
@@ -53,12 +55,12 @@ macro_rules! choice {
 
         impl $crate::settings::Decode for $name {
             fn decode(node: &$crate::settings::Node, problems: &mut $crate::problem::Problems) -> Option<Self> {
-                $crate::settings::choose(node, Self::CHOICES, problems)
+                $crate::settings::choose(node, Self::FIELDS, problems).map(|at| Self::CHOICES[at])
             }
 
             fn schema(definitions: &mut $crate::settings::Definitions) -> $crate::settings::Json {
                 let doc = concat!($($doc, "\n"),*);
-                $crate::settings::choices(std::any::type_name::<Self>(), doc, Self::CHOICES, definitions)
+                $crate::settings::choices(std::any::type_name::<Self>(), doc, Self::FIELDS, definitions)
             }
 
             fn written(&self) -> Option<$crate::settings::Json> {
@@ -68,18 +70,17 @@ macro_rules! choice {
     };
 }
 
-/// The choice that a node names.
-pub fn choose<T: Copy>(node: &Node, choices: &[(T, Field)], problems: &mut Problems) -> Option<T> {
-    let words: Vec<&str> = choices.iter().map(|(_, field)| field.name).collect();
+/// The place of the choice that a node names.
+pub fn choose(node: &Node, choices: &[Field], problems: &mut Problems) -> Option<usize> {
+    let words: Vec<&str> = choices.iter().map(|field| field.name).collect();
     let wanted = format!("one of {}", record::list(&words));
     // YAML reads the unquoted word as null; where `null` is a choice, the operator meant it.
-    let null = choices.iter().find(|(_, field)| field.name == "null");
-    if let (NodeKind::Null, Some((choice, _))) = (&node.kind, null) {
-        return Some(*choice);
+    if let (NodeKind::Null, Some(null)) = (&node.kind, words.iter().position(|word| *word == "null")) {
+        return Some(null);
     }
     let text = node.expect_text(&wanted, problems)?;
-    if let Some((choice, _)) = choices.iter().find(|(_, field)| field.name == text.value) {
-        return Some(*choice);
+    if let Some(at) = words.iter().position(|word| *word == text.value) {
+        return Some(at);
     }
     match suggest(text.as_str(), words) {
         Some(near) => node.wrong(&wanted, format!("did you mean `{near}`?"), problems),
@@ -88,9 +89,9 @@ pub fn choose<T: Copy>(node: &Node, choices: &[(T, Field)], problems: &mut Probl
 }
 
 /// The schema of a choice.
-pub fn choices<T>(identity: &'static str, doc: &str, choices: &[(T, Field)], definitions: &mut Definitions) -> Value {
+pub fn choices(identity: &'static str, doc: &str, choices: &[Field], definitions: &mut Definitions) -> Value {
     definitions.define(identity, |definitions| {
-        let word = |(_, field): &(T, Field)| {
+        let word = |field: &Field| {
             let mut word = match field.name {
                 "null" => json!({"enum": ["null", null]}),
                 name => json!({"const": name}),

@@ -10,12 +10,24 @@ pub struct Definitions(pub(super) IndexMap<&'static str, (String, Value)>);
 impl Definitions {
     /// A reference to the definition of a type. Builds the definition if it is missing; types may contain themselves.
     pub fn define(&mut self, identity: &'static str, build: impl FnOnce(&mut Self) -> Value) -> Value {
-        if !self.0.contains_key(identity) {
-            let name = self.name(identity);
-            self.0.insert(identity, (name, Value::Null));
+        if self.begin(identity) {
             let schema = build(self);
             self.0[identity].1 = schema;
         }
+        self.reference(identity)
+    }
+
+    /// Names a type, unless it has a name already.
+    fn begin(&mut self, identity: &'static str) -> bool {
+        let new = !self.0.contains_key(identity);
+        if new {
+            let name = self.name(identity);
+            self.0.insert(identity, (name, Value::Null));
+        }
+        new
+    }
+
+    fn reference(&self, identity: &str) -> Value {
         json!({"$ref": format!("#/$defs/{}", self.0[identity].0)})
     }
 

@@ -142,7 +142,7 @@ impl Located<String> {
         }
     }
 
-    pub(super) fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
+    pub(super) fn lacks_space(&self, known: &dyn Fn(&str) -> bool, problems: &mut Problems) -> bool {
         let Some((key, rest)) = self.value.split_once(':').filter(|(key, rest)| !key.is_empty() && !rest.is_empty())
         else {
             return false;
@@ -241,7 +241,7 @@ impl Node {
 
     /// The entries of a node that must be a map; `wanted` names it, as in "an upstream".
     pub fn expect_map(&self, wanted: &str, problems: &mut Problems) -> Option<&[(Located<String>, Node)]> {
-        if self.lacks_space(|_| true, problems) {
+        if self.lacks_space(&|_| true, problems) {
             return None;
         }
         let remedy = match self.as_list().and_then(<[_]>::first).and_then(Node::as_map) {
@@ -280,7 +280,7 @@ impl Node {
 
     /// Records a problem if the text is `key:value` without the space and `known` accepts the key. Returns whether it
     /// did.
-    pub fn lacks_space(&self, known: impl FnOnce(&str) -> bool, problems: &mut Problems) -> bool {
+    pub fn lacks_space(&self, known: &dyn Fn(&str) -> bool, problems: &mut Problems) -> bool {
         let text = self.as_text().filter(|_| self.as_plain().is_some());
         text.is_some_and(|text| text.lacks_space(known, problems))
     }
@@ -300,10 +300,14 @@ impl Node {
 
     /// Records that something else was expected here, unless this part already has a problem. Returns `None`.
     pub fn wrong<T>(&self, wanted: &str, remedy: impl Into<String>, problems: &mut Problems) -> Option<T> {
-        if self.span.line > 0 && problems.found_within(self.span) {
-            return None;
+        self.refuse(wanted, remedy.into(), problems);
+        None
+    }
+
+    fn refuse(&self, wanted: &str, remedy: String, problems: &mut Problems) {
+        if self.span.line == 0 || !problems.found_within(self.span) {
+            problems.error::<()>(self.span, format!("found {}, wanted {wanted}", self.found()), remedy);
         }
-        problems.error(self.span, format!("found {}, wanted {wanted}", self.found()), remedy)
     }
 
     /// A description of what was found.

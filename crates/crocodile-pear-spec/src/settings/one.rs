@@ -19,7 +19,7 @@ impl OneKey {
     /// The name, which must be valid, and the node under it.
     pub fn read<'n>(&self, node: &'n Node, problems: &mut Problems) -> Option<(&'n str, &'n Node)> {
         let OneKey { what, names } = self;
-        if node.lacks_space(|name| names.contains(&name), problems) {
+        if node.lacks_space(&|name| names.contains(&name), problems) {
             return None;
         }
         let entries = match &node.kind {

@@ -66,7 +66,7 @@ macro_rules! spec {
     }};
     (@short $node:ident $problems:ident) => {};
     (@short $node:ident $problems:ident $short:path) => {
-        if $node.lacks_space(|key| Self::known().iter().any(|field| field.name == key), $problems) {
+        if $node.lacks_space(&|key| Self::known().iter().any(|field| field.name == key), $problems) {
             return None;
         }
         if let Some(text) = $node.as_text() {
@@ -302,7 +302,7 @@ impl<'a> Fields<'a> {
             problems.error::<()>(key.span, message, format!("write `{}`", field.name));
             return;
         }
-        if let Some(name) = names.iter().find(|name| key.lacks_space(|key| key == **name, problems)) {
+        if let Some(name) = names.iter().find(|name| key.lacks_space(&|key| key == **name, problems)) {
             return self.meant.push(name);
         }
         let near = self.near(key);
@@ -323,10 +323,12 @@ impl<'a> Fields<'a> {
     /// A field. Records a missing field, unless its type has a value for that.
     pub fn read<T: Decode>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
         match self.find(name) {
-            Some(node) if self.is_several(node, name, problems) => None,
-            Some(node) if self.is_written(node, name) => T::decode(node, problems),
-            Some(_) => None,
-            None => T::absent().or_else(|| self.missing(name, problems)),
+            Some(node) if self.is_several(node, name, problems) || !self.is_written(node, name) => None,
+            Some(node) => T::decode(node, problems),
+            None => T::absent().or_else(|| {
+                self.lack(name, problems);
+                None
+            }),
         }
     }
 
@@ -367,14 +369,15 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|(key, _)| key.value == name).map(|(_, node)| node)
     }
 
-    fn missing<T>(&self, name: &'static str, problems: &mut Problems) -> Option<T> {
+    /// Records a missing field.
+    fn lack(&self, name: &'static str, problems: &mut Problems) {
         if self.meant.contains(&name) {
-            return None;
+            return;
         }
         let doc = self.known.iter().find(|field| field.name == name).map_or("", |field| field.doc);
         let sentence = text(doc);
         let sentence = sentence.split_inclusive(". ").next().unwrap_or_default().trim();
-        problems.error(self.span, format!("missing field `{name}`"), format!("add `{name}`: {sentence}"))
+        problems.error::<()>(self.span, format!("missing field `{name}`"), format!("add `{name}`: {sentence}"));
     }
 }
 

@@ -56,10 +56,13 @@ pub enum TaskOrder<'a> {
     Fail(Error),
 }
 
+/// The function that does some work.
+pub type HelperJob = dyn FnMut(TaskOrder<'_>) -> Done + Send;
+
 /// Some work.
 pub struct Task {
     /// Does it.
-    pub run: Box<dyn FnMut(TaskOrder<'_>) -> Done + Send>,
+    pub run: Box<HelperJob>,
     /// The task of the runtime that asks for it. All who ask outside of tasks have one queue.
     pub asker: Option<Id>,
     /// Bytes that it needs to begin.

@@ -68,7 +68,7 @@ impl Decode for AcceptedAlgorithm {
 impl Algorithm {
     /// The algorithm with this name; the case must match.
     pub fn named(name: &str) -> Option<Self> {
-        Self::CHOICES.iter().find(|(_, field)| field.name == name).map(|(algorithm, _)| *algorithm)
+        Self::CHOICES.iter().find(|algorithm| algorithm.word() == name).copied()
     }
 
     fn rsa(self) -> Option<&'static RsaParameters> {
