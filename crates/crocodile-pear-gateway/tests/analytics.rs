@@ -1,9 +1,6 @@
 //! Figures over minutes, hours and days: they are exact, and they survive a restart.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 use std::io::Write;
 use std::path::Path;

@@ -1,15 +1,12 @@
 //! Requests through a proxied prefix arrive as they were sent, byte for byte, and never outside of the upstream's path.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 use stage::PATIENCE;
 use stage::gateway::Gateway;

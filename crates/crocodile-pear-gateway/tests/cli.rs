@@ -1,8 +1,5 @@
 //! The commands, run as an operator runs them.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -13,7 +10,7 @@ use stage::client::{Client, Piece};
 use stage::gateway::Gateway;
 use stage::schema::Schema;
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 const GOOD: &str = "\
 upstreams: { shop: http://127.0.0.1:8000, users: http://127.0.0.1:8001 }
@@ -26,13 +23,19 @@ endpoints:
       - concatenate: { as: ndjson, order: request }
 ";
 
+fn folder() -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cli");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
-    command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR")).output().unwrap()
+    command.args(arguments).current_dir(folder()).output().unwrap()
 }
 
 fn file(name: &str, text: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = folder().join(name);
     std::fs::write(&path, text).unwrap();
     path
 }
@@ -233,7 +236,7 @@ groups:\n  team:\n    locked: [compress]\n    compress: { codings: [gzip] }\n   
 fn the_standard_input_is_a_configuration_too() {
     let checked = |config: &str, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
-        command.args(arguments).current_dir(env!("CARGO_TARGET_TMPDIR"));
+        command.args(arguments).current_dir(folder());
         let mut check = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         check.stdin.take().unwrap().write_all(config.as_bytes()).unwrap();
         let output = check.wait_with_output().unwrap();
@@ -482,7 +485,7 @@ fn health_says_what_is_not_there() {
 
 #[test]
 fn a_gateway_is_healthy_at_its_admin_listener() {
-    let socket = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("health.sock");
+    let socket = folder().join("health.sock");
     let served = format!("listen: 127.0.0.1:0\nadmin: unix:{}\nendpoints: {{}}\n", socket.display());
     let _gateway = Gateway::start(["run".as_ref(), file("health.yaml", &served).as_os_str()], []).unwrap();
     let output = run(&["health", &format!("unix:{}", socket.display())]);
@@ -508,7 +511,7 @@ fn known() -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn completions_and_manual_pages_name_what_help_names() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("man");
+    let folder = folder().join("man");
     std::fs::create_dir_all(&folder).unwrap();
     let folder = folder.to_str().unwrap();
     assert_eq!(run(&["man", folder]).status.code(), Some(0));

@@ -1,11 +1,9 @@
 //! The files in `contrib`, tried with the programs that they are for.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
 // What is skipped is said.
 #![allow(clippy::print_stdout)]
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,6 @@
 //! table. `FAULTS_RELOAD=1` reads the configuration again in the middle of each; `FAULTS_PAIRS=10` runs so many pairs at
 //! the same time, chosen by `FAULTS_SEED`. On a machine that does other things too, `FAULTS_SLACK=10` gives answers more time.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 

@@ -1,7 +1,5 @@
 //! The handover from one process of the gateway to another, while clients call it.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
 // What a test reads is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
@@ -19,14 +17,14 @@ use std::thread::{self, JoinHandle};
 use crate::stage::gateway::Gateway;
 use crate::stage::shop::{Gate, Shop, answer};
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 /// A folder with a short path: that of a socket is bounded.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("crocodile-pear-{}-{name}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("crocodile-pear-handover-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }

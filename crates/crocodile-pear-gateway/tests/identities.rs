@@ -1,19 +1,16 @@
 //! Clients with different `authorization` never share what was followed for one of them.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
 use std::io::Write;
 use std::sync::Barrier;
 use std::thread;
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 use stage::client::Client;
 use stage::gateway::Gateway;
 use stage::shop::Shop;
 
-/// `ROUNDS=10000 cargo test --test identities` tries longer.
+/// `ROUNDS=10000 cargo test --test gateway identities::` tries longer.
 fn rounds() -> usize {
     std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(500)
 }

@@ -1,18 +1,10 @@
 //! The import of KrakenD's configurations, beside Lura 2.7, KrakenD's own engine: each shape of an endpoint is imported, and
 //! both answer the same requests over upstreams of the same kind. Status, body, and what the upstreams get are compared.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
-#[path = "krakend/command.rs"]
 mod command;
-#[path = "krakend/intended.rs"]
 mod intended;
-#[path = "krakend/lura.rs"]
 mod lura;
-#[path = "krakend/shapes.rs"]
 mod shapes;
-#[path = "krakend/upstream.rs"]
 mod upstream;
 
 use std::net::SocketAddr;
@@ -20,7 +12,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 use stage::client::Client;
 use stage::gateway::Gateway;
 

@@ -1,8 +1,5 @@
 //! The metrics for operators: exact, in the formats that their programs read, and of a bounded size.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 
 use stage::gateway::Gateway;
 use stage::ports::free_address;

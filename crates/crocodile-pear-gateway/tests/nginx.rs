@@ -1,19 +1,11 @@
 //! The import of nginx's configurations, beside nginx itself: each shape of a server is imported, and both answer the same
 //! requests over upstreams of the same kind. Status, body, header fields, and what the upstreams get are compared.
-//! `NGINX_SHAPES=all cargo test --test nginx` compares all pairs of features.
+//! `NGINX_SHAPES=all cargo test --test gateway nginx::` compares all pairs of features.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
-#[path = "nginx/command.rs"]
 mod command;
-#[path = "nginx/intended.rs"]
 mod intended;
-#[path = "nginx/real.rs"]
 mod real;
-#[path = "nginx/shapes.rs"]
 mod shapes;
-#[path = "nginx/upstream.rs"]
 mod upstream;
 
 use std::fs;
@@ -23,7 +15,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crocodile_pear_stage as stage;
+use crate::stage;
 use stage::client::Client;
 use stage::gateway::Gateway;
 

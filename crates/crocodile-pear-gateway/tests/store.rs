@@ -1,7 +1,5 @@
 //! Two gateways and one Redis: they count together, and do without it while it is away.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
 // What a test measures it prints.
 #![allow(clippy::print_stdout)]
 
@@ -61,7 +59,7 @@ struct Gateway {
 
 impl Gateway {
     fn new(name: &str, redis: u16, settings: &str) -> Self {
-        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.yaml"));
+        let file = crate::stage::scratch(format!("{name}.yaml"));
         let config = format!(
             "listen: 127.0.0.1:0\nthreads: 2\nstore: {{ redis: 'redis://127.0.0.1:{redis}'{settings} }}\nendpoints:\n  GET /a:\n    \
              rate_limit: {{ rate: 20/1s, burst: 20, by: $query.key }}\n    pipeline: [respond: {{ body: 'true' }}]\n"

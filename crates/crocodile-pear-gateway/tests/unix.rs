@@ -1,7 +1,5 @@
 //! Unix sockets, to clients, to operators and to upstreams, through the real binary.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
@@ -23,8 +21,6 @@ use crate::stage::gateway::Gateway;
 use crate::stage::secure;
 use crate::stage::shop::answer;
 
-use crocodile_pear_stage as stage;
-
 const ENDPOINTS: &str = "
 upstreams: { echo: 'http://127.0.0.1:9' }
 endpoints:
@@ -37,7 +33,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("crocodile-pear-{}-{name}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("crocodile-pear-unix-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }

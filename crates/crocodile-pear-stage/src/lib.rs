@@ -36,9 +36,11 @@ pub fn program(name: &str) -> std::path::PathBuf {
     target().join(name)
 }
 
-/// A file of the tests' own, in the folder for such files.
+/// A file of the tests' own, in the folder for such files. The tests of a module have one: they run beside those of others.
 pub fn scratch(name: impl AsRef<std::path::Path>) -> std::path::PathBuf {
-    let folder = target().join("stage");
+    let test = std::thread::current();
+    let module = test.name().and_then(|name| name.split_once("::")).map_or("", |(module, _)| module);
+    let folder = target().join("stage").join(module);
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(name)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::pebble::{Pebble, logged};
+use crate::acme::pebble::{Pebble, logged};
 use crate::stage::authority::Authority;
 use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, get, trusting};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::pebble::{EAB, Pebble, logged};
+use crate::acme::pebble::{EAB, Pebble, logged};
 use crate::stage::authority::Authority;
 use crate::stage::secure::{ALL_VERSIONS, ENDPOINTS, Folder, connect, dial, get, shown, trusting};
 
@@ -169,8 +169,9 @@ fn two_gateways_with_one_folder_order_once_and_prove_for_each_other() {
     let shown = |scene: &crate::stage::secure::Scene| {
         connect(scene.gateway.address, &client, "shop.test", b"").ok().map(|client| shown(&client).to_vec())
     };
-    let both =
-        crate::stage::within(crate::pebble::LONG, || shown(&alone).filter(|one| shown(&scene).as_ref() == Some(one)));
+    let both = crate::stage::within(crate::acme::pebble::LONG, || {
+        shown(&alone).filter(|one| shown(&scene).as_ref() == Some(one))
+    });
     assert!(both.is_some(), "{}\n{}", alone.gateway.said(), scene.gateway.said());
     assert_eq!(pebble.log().matches("Issued certificate").count(), 1, "{}", pebble.log());
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::{Attempt, By, PASS, Play};
+use crate::attempts::{Attempt, By, PASS, Play};
 
 /// So many bytes are written to what does not end, if they are taken.
 const ENDLESS: usize = 64 << 20;

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use crate::attempts::{Attempt, By, EACH, PASS, Play, READ};
 use crate::stage::shop::answer;
-use crate::{Attempt, By, EACH, PASS, Play, READ};
 
 /// More white space than a body may have.
 const GROWN: usize = 24 << 20;

@@ -4,13 +4,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::bombs::gzip;
+use crate::attempts::bombs::gzip;
+use crate::attempts::{Attempt, By, ask};
 use crate::stage::accept::Accepting;
 use crate::stage::asked::Asked;
 use crate::stage::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, block, frame};
 use crate::stage::pause;
 use crate::stage::shop::answer;
-use crate::{Attempt, By, ask};
 
 const SWITCH: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
 

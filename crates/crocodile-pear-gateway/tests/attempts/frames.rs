@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use crate::attempts::{Attempt, By, PASS, Play};
 use crate::stage::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, block, field, frame,
 };
-use crate::{Attempt, By, PASS, Play};
 
 const PUSH_PROMISE: u8 = 5;
 const FLOOD: usize = 100_000;

@@ -7,13 +7,13 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::issuer::Issuer;
-use crate::scene::{bearer, gateway};
+use crate::authentication::issuer::Issuer;
+use crate::authentication::scene::{bearer, gateway};
+use crate::authentication::tokens::now;
 use crate::stage::accept::Accepting;
 use crate::stage::asked::Asked;
 use crate::stage::gateway::Gateway;
 use crate::stage::shop::{Gate, answer};
-use crate::tokens::now;
 
 fn config(issuer: &Issuer, more: &str) -> String {
     let url = format!("http://{}/introspect", issuer.address);
@@ -78,7 +78,7 @@ fn an_answer_holds_no_longer_than_its_token() {
     let gateway = gateway("short", &config(&issuer, ""));
     assert_eq!(bearer(&gateway, "GET /who", "short").status, 200);
     issuer.answers(200, r#"{"active":false}"#);
-    crate::scene::until(|| bearer(&gateway, "GET /who", "short").status == 401);
+    crate::authentication::scene::until(|| bearer(&gateway, "GET /who", "short").status == 401);
     assert_eq!(issuer.asked(), 2);
 }
 
@@ -101,7 +101,7 @@ fn an_issuer_that_gives_no_answer_lets_nobody_in() {
     }
     gateway.logged("*WARN*cannot check a token*requests are answered with 503*").unwrap();
     issuer.answers(200, active(now() + 60));
-    crate::scene::until(|| bearer(&gateway, "GET /who", "token-0").status == 200);
+    crate::authentication::scene::until(|| bearer(&gateway, "GET /who", "token-0").status == 200);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_flood_of_new_tokens_waits_here_and_not_at_the_issuer() {
         let gateway = &gateway;
         let ask = |number: usize| move || bearer(gateway, "GET /who", &format!("token-{number}")).status;
         let asked: Vec<_> = (0..200).map(|number| scope.spawn(ask(number))).collect();
-        crate::scene::until(|| open.load(Ordering::SeqCst) >= 64);
+        crate::authentication::scene::until(|| open.load(Ordering::SeqCst) >= 64);
         gate.open();
         asked.into_iter().for_each(|answer| assert_eq!(answer.join().unwrap(), 200));
     });

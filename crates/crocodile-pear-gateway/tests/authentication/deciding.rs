@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::stage::shop::{Shop, answer};
 
-use crate::scene::{gateway, send};
+use crate::authentication::scene::{gateway, send};
 
 /// Says which fields of the client came.
 fn echo() -> Shop {

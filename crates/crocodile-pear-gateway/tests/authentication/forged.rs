@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::{bearer, folder, gateway, send};
+use crate::authentication::scene::{bearer, folder, gateway, send};
+use crate::authentication::tokens::{Ec, Ed, Rsa, claims, encode, now, sign_hmac, token, with};
 use crate::stage::gateway::Gateway;
-use crate::tokens::{Ec, Ed, Rsa, claims, encode, now, sign_hmac, token, with};
 
 /// The issuer's keys, and a stranger's.
 struct Keys {
@@ -309,7 +309,7 @@ fn no_good_token_is_refused() {
     let soon = now();
     let claims = |name: &str, value: Value| but(name, value).to_string();
     let mut good: Vec<(&str, String)> = vec![
-        ("as usual", keys.signed(&crate::tokens::claims())),
+        ("as usual", keys.signed(&crate::authentication::tokens::claims())),
         ("the other audience", keys.signed_text(&claims("aud", json!("books")))),
         ("among other audiences", keys.signed_text(&claims("aud", json!(["x", "shop", "y"])))),
         ("audiences all known", keys.signed_text(&claims("aud", json!(["shop", "books"])))),
@@ -323,7 +323,7 @@ fn no_good_token_is_refused() {
         ("nbf long ago", keys.signed_text(&claims("nbf", json!(-1)))),
         ("a clock that is two seconds off", keys.signed_text(&claims("nbf", json!(soon + 2)))),
         ("expired two seconds ago", keys.signed_text(&claims("exp", json!(soon - 2)))),
-        ("spaces in the claims", keys.signed_text(&format!(" {} \n", crate::tokens::claims()))),
+        ("spaces in the claims", keys.signed_text(&format!(" {} \n", crate::authentication::tokens::claims()))),
         ("unknown claims", keys.signed_text(&and(r#""x":{"y":[1,null,"é😀"]},"jku":"a","crit":["b"]"#))),
         ("the same name in two objects", keys.signed_text(&and(r#""a":{"n":1},"b":{"n":1}"#))),
         ("no kid", keys.headed(&json!({ "alg": "RS256" }))),
@@ -331,11 +331,13 @@ fn no_good_token_is_refused() {
         ("x5t", keys.headed(&json!({ "alg": "RS256", "kid": "rsa", "x5t": "x", "cty": "y", "other": 1 }))),
         (
             "spaces in the header",
-            token(" { \"alg\" : \"RS256\" } ", &crate::tokens::claims().to_string(), |text| keys.rsa.sign(text)),
+            token(" { \"alg\" : \"RS256\" } ", &crate::authentication::tokens::claims().to_string(), |text| {
+                keys.rsa.sign(text)
+            }),
         ),
         ("large", keys.signed_text(&and(&format!("\"x\":\"{}\"", "y".repeat(6000))))),
     ];
-    let text = crate::tokens::claims().to_string();
+    let text = crate::authentication::tokens::claims().to_string();
     good.push(("ES256", token(r#"{"alg":"ES256","kid":"ec"}"#, &text, |text| keys.ec.sign(text))));
     good.push(("ES256 without kid", token(r#"{"alg":"ES256"}"#, &text, |text| keys.ec.sign(text))));
     good.push(("EdDSA", token(r#"{"alg":"EdDSA","kid":"ed"}"#, &text, |text| keys.ed.sign(text))));

@@ -4,9 +4,9 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::issuer::Issuer;
-use crate::scene::{bearer, folder, gateway, until};
-use crate::tokens::{Ec, claims, token, with};
+use crate::authentication::issuer::Issuer;
+use crate::authentication::scene::{bearer, folder, gateway, until};
+use crate::authentication::tokens::{Ec, claims, token, with};
 
 fn set(keys: &[(&str, &Ec)]) -> String {
     let keys: Vec<Value> = keys.iter().map(|(kid, key)| with(key.jwk(), &json!({ "kid": kid }))).collect();

@@ -8,7 +8,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::scene::{Answer, folder, gateway, send, until};
+use crate::authentication::scene::{Answer, folder, gateway, send, until};
 use crate::stage::gateway::Gateway;
 
 /// The lines of users, as `htpasswd -nbB -C 4` writes them.

@@ -8,10 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::issuer::Issuer;
-use crate::scene::{bearer, folder, gateway, send};
+use crate::authentication::issuer::Issuer;
+use crate::authentication::scene::{bearer, folder, gateway, send};
+use crate::authentication::tokens::{Ec, claims, encode, now, sign_hmac, token, with};
 use crate::stage::ports::free_address;
-use crate::tokens::{Ec, claims, encode, now, sign_hmac, token, with};
 
 const API_KEY: &str = "gold-key-7f3a";
 const PASSWORD: &str = "correct-horse-7";

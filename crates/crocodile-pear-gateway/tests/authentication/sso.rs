@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use crate::stage::ports::free_port;
 use crate::stage::shop::{Shop, answer};
 
-use crate::scene::{Answer, folder, gateway, send, until};
+use crate::authentication::scene::{Answer, folder, gateway, send, until};
 
 /// Where `.ci/run` puts programs of others.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/programs");

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use crate::issuer::Issuer;
-use crate::scene::{Answer, gateway, send};
+use crate::authentication::issuer::Issuer;
+use crate::authentication::scene::{Answer, gateway, send};
 use crate::stage::gateway::Gateway;
 
 fn start(name: &str, issuer: &Issuer, shop: &Issuer) -> Gateway {
@@ -61,7 +61,9 @@ fn a_token_that_expires_is_renewed() {
     let gateway = start("expires", &issuer, &shop);
     assert_eq!(get(&gateway).status, 200);
     issuer.answers(200, token("second", 3600));
-    crate::scene::until(|| get(&gateway).status == 200 && shop.last().contains("authorization: Bearer second"));
+    crate::authentication::scene::until(|| {
+        get(&gateway).status == 200 && shop.last().contains("authorization: Bearer second")
+    });
     assert_eq!(issuer.asked(), 2);
 }
 
@@ -97,12 +99,12 @@ fn without_a_token_no_call_is_made() {
         ((0, ""), 503, "the token endpoint gives no answer"),
     ] {
         issuer.answers(answer.0, answer.1);
-        crate::scene::until(|| get(&gateway).body.contains(told));
+        crate::authentication::scene::until(|| get(&gateway).body.contains(told));
         let answer = get(&gateway);
         assert_eq!(answer.status, status, "{}", answer.body);
         assert!(answer.body.contains(r#""upstream":"shop""#) && !answer.body.contains("127.0.0.1"), "{}", answer.body);
     }
     assert_eq!(shop.asked(), 0);
     issuer.answers(200, token("first", 3600));
-    crate::scene::until(|| get(&gateway).status == 200);
+    crate::authentication::scene::until(|| get(&gateway).status == 200);
 }

@@ -17,7 +17,7 @@ endpoints:
   GET /host/{id}: kept /host/{id}
 "#;
 
-/// `ROUNDS=100000 cargo test --test cache` tries longer.
+/// `ROUNDS=100000 cargo test --test gateway cache::` tries longer.
 fn rounds() -> usize {
     std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(500)
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::keys::write_keys;
+use crate::cache::keys::write_keys;
 use crate::stage::front::Scene;
 use crate::stage::shop::{Shop, answer};
 

@@ -7,12 +7,12 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::keys::write_keys;
+use crate::cache::keys::write_keys;
 use crate::stage::client::Client;
 use crate::stage::front::{Answer, Scene, ask};
 use crate::stage::shop::{Asked, Shop, answer};
 
-/// `CONFIGURATIONS=10000 cargo test --test cache strangers` tries more.
+/// `CONFIGURATIONS=10000 cargo test --test gateway cache::strangers` tries more.
 fn configurations() -> usize {
     std::env::var("CONFIGURATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(200)
 }

@@ -9,8 +9,8 @@ use h2::server::Builder;
 use http::{HeaderMap, Response};
 use serde_json::json;
 
-use crate::browser::Browser;
-use crate::programs::BROWSER;
+use crate::clients::programs::BROWSER;
+use crate::page::browser::Browser;
 use crate::stage::gateway::Gateway;
 use crate::stage::http2::{Asked, converse};
 use crate::stage::scratch;

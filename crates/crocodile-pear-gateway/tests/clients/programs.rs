@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::browser::Browser;
-use crate::cases::{Case, Length};
+use crate::clients::cases::{Case, Length};
+use crate::page::browser::Browser;
 use crate::stage::scratch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::reader::CODINGS;
-use crate::scene::{Scene, begin, chunk};
+use crate::codings::reader::CODINGS;
+use crate::codings::scene::{Scene, begin, chunk};
 
 const CONFIG: &str =
     "compress: { min_size: 1B }\nupstreams: { up: '${UP}' }\nendpoints: { 'GET /body/{round}': 'up /body/{round}' }\n";

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::reader::{CODINGS, read, write};
-use crate::scene::{Scene, answer};
+use crate::codings::reader::{CODINGS, read, write};
+use crate::codings::scene::{Scene, answer};
 
 const CONFIG: &str = "
 upstreams: { up: '${UP}' }

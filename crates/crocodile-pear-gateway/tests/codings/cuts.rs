@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use crate::reader::{CODINGS, read};
-use crate::scene::{Scene, begin, chunk};
+use crate::codings::reader::{CODINGS, read};
+use crate::codings::scene::{Scene, begin, chunk};
 use crate::stage::client::Piece;
 
 const CONFIG: &str = "compress: on\nupstreams: { up: '${UP}' }\nendpoints: { GET /news: up /news }\n";

@@ -1,8 +1,8 @@
 //! Bytes that arrived are delivered: each part is sent when the client has read the one before, so a part that is held back
 //! anywhere stops the test.
 
-use crate::reader::{CODINGS, read};
-use crate::scene::{Scene, answer, begin, chunk};
+use crate::codings::reader::{CODINGS, read};
+use crate::codings::scene::{Scene, answer, begin, chunk};
 use crate::stage::client::Piece;
 use crate::stage::gates::Gates;
 

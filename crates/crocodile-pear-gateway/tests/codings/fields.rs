@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::reader::{CODINGS, write};
-use crate::scene::{Answer, Scene, answer, begin, chunk};
+use crate::codings::reader::{CODINGS, write};
+use crate::codings::scene::{Answer, Scene, answer, begin, chunk};
 
 const CONFIG: &str = "
 compress: on

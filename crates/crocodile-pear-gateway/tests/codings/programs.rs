@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::reader::CODINGS;
-use crate::scene::{Scene, answer, begin, chunk};
+use crate::codings::reader::CODINGS;
+use crate::codings::scene::{Scene, answer, begin, chunk};
 
 const CONFIG: &str = "
 compress: on

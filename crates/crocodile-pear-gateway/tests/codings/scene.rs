@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::reader::read;
+use crate::codings::reader::read;
 use crate::stage::client::{Client, Head, Piece};
 use crate::stage::gateway::Gateway;
 use crate::stage::shop::Shop;

@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::database::Database;
-use crate::gateway;
+use crate::databases::database::Database;
+use crate::databases::gateway;
 use crate::stage::scene::Scene;
 
 /// Much less than this is the rule; a busy machine adds to it.

@@ -1,6 +1,6 @@
 //! A database with several servers: the one that accepts changes is used, also after another server has taken over.
 
-use crate::database::Database;
+use crate::databases::database::Database;
 use crate::stage::scene::Scene;
 use crate::stage::until;
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::database::Database;
-use crate::gateway;
+use crate::databases::database::Database;
+use crate::databases::gateway;
 
 /// Much less than this is the rule; a busy machine adds to it.
 const PATIENCE: Duration = Duration::from_secs(20);

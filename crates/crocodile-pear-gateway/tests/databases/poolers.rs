@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::database::Database;
+use crate::databases::database::Database;
 use crate::stage::bouncer::Bouncer;
 use crate::stage::scene::Scene;
 

@@ -1,7 +1,7 @@
 //! Refusals of the database, and mistakes of the operator.
 
-use crate::database::Database;
-use crate::gateway;
+use crate::databases::database::Database;
+use crate::databases::gateway;
 
 const TABLES: &str = "create table owners (id int primary key);
     create table items (id int primary key, name text not null, owner int references owners, amount int check (amount > 0));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::database::Database;
+use crate::databases::database::Database;
 use crate::stage::scene::{Client, Scene};
 
 const ENDPOINTS: &str = "endpoints:

@@ -4,8 +4,8 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::time::Instant;
 
-use crate::database::{Database, OF_GATEWAYS};
-use crate::gateway;
+use crate::databases::database::{Database, OF_GATEWAYS};
+use crate::databases::gateway;
 
 const LISTS: &str = "  GET /some/{n}:
     pipeline:

@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use crate::database::{Database, Session};
-use crate::gateway;
+use crate::databases::database::{Database, Session};
+use crate::databases::gateway;
 use crate::stage::scene::Scene;
 
 /// Reads beside the slow one.

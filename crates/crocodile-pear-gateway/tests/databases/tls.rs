@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use crocodile_pear_demo::postgres::other;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::database::Database;
+use crate::databases::database::Database;
 use crate::stage::accept::Accepting;
 use crate::stage::authority::{Authority, Identity};
 use crate::stage::scene::Scene;

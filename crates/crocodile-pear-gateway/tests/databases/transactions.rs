@@ -1,7 +1,7 @@
 //! Several statements: all of them are done, or none.
 
-use crate::database::Database;
-use crate::gateway;
+use crate::databases::database::Database;
+use crate::databases::gateway;
 
 const MOVE: &str = "  POST /move/{from}/{to}:
     pipeline:

@@ -1,7 +1,7 @@
 //! Values on their way there and back: without loss, or refused in plain words.
 
-use crate::database::Database;
-use crate::{echo, gateway};
+use crate::databases::database::Database;
+use crate::databases::{echo, gateway};
 
 /// Types, with JSON that must come back as it went.
 const SAME: &[(&str, &[&str])] = &[

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::page::{agrees, commands};
-use crate::root;
-use crate::stage::{Demo, Served, postgres, shell};
+use crate::documents::page::{agrees, commands};
+use crate::documents::root;
+use crate::documents::stage::{Demo, Served, postgres, shell};
 
 /// Where the demo's gateway and its example upstreams are, and where examples listen.
 const DEMO: (&str, &str) = ("127.0.0.1:8080", "127.0.0.1:9000");

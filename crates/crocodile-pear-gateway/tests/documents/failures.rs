@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::root;
-use crate::security::tests;
+use crate::documents::root;
+use crate::documents::security::tests;
 
 /// The code of the programs.
 fn code() -> String {

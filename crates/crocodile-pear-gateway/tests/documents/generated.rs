@@ -5,8 +5,8 @@ use std::fs;
 use crocodile_pear::unstable::config::spec::{Json, schema};
 use crocodile_pear_gateway::gateway::document::Document;
 
-use crate::reference;
-use crate::root;
+use crate::documents::reference;
+use crate::documents::root;
 
 fn document() -> Json {
     schema::<Document>("Crocodile Pear configuration")

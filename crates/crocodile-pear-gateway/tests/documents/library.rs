@@ -1,6 +1,6 @@
 //! The library's documentation: each item that a Rust program may use has an example.
 
-use crate::root;
+use crate::documents::root;
 
 /// The lines that declare a public item, with the documentation above each.
 fn items(text: &str) -> Vec<(String, String)> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::root;
+use crate::documents::root;
 
 /// A block between fences.
 #[derive(Debug)]

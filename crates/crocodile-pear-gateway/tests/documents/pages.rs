@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use crocodile_pear_demo::postgres::Postgres;
 use crocodile_pear_stage::in_parallel;
 
-use crate::page::{self, Block, Command, agrees, blocks};
-use crate::root;
-use crate::stage::{Demo, Served, postgres, shell};
+use crate::documents::page::{self, Block, Command, agrees, blocks};
+use crate::documents::root;
+use crate::documents::stage::{Demo, Served, postgres, shell};
 
 /// Where the documents say that things are. On a page, the demo is at the first two, the page's own gateway
 /// at the others.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::root;
+use crate::documents::root;
 
 /// The names of all tests in the tree, and of the files that are tests.
 pub fn tests() -> HashSet<String> {

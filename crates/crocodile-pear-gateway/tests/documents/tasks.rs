@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::root;
+use crate::documents::root;
 
 /// The files that belong to an example.
 const PARTS: [(&str, &[&str]); 3] = [

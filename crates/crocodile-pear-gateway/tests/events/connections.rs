@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::database::Database;
+use crate::events::database::Database;
 use crate::stage::authority::Authority;
 use crate::stage::scene::Scene;
 

@@ -1,7 +1,7 @@
 //! Requests of all kinds for some time, under purges, restarts of the upstream and reloads: each answer is one that the
 //! upstream gave, and was allowed to be given then. Both sides keep a log, and the two are compared.
 //!
-//! `SOAK=600 cargo test --test events soak -- --ignored --nocapture` takes ten minutes.
+//! `SOAK=600 cargo test --test gateway events::soak -- --ignored --nocapture` takes ten minutes.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

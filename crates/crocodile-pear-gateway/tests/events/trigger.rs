@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::database::{Database, Session};
+use crate::events::database::{Database, Session};
 
 /// The output of the command.
 fn sql(arguments: &[&str]) -> String {

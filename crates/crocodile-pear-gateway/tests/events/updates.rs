@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::database::{Database, Session};
-use crate::shop::{ITEMS, Shop};
+use crate::events::database::{Database, Session};
+use crate::events::shop::{ITEMS, Shop};
 use crate::stage::PATIENCE;
 use crate::stage::scene::{Client, Scene};
 use crate::stage::until;
@@ -226,7 +226,7 @@ fn redis(port: u16) -> Option<Program> {
 
 #[test]
 fn a_message_of_redis_purges() {
-    let port = crate::free_port();
+    let port = crate::events::free_port();
     let Some(server) = redis(port) else { return };
     let shop = Shop::new();
     let events = format!(

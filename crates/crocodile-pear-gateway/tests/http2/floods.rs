@@ -1,6 +1,6 @@
 //! Floods: the memory and work that a client can cause in the gateway with few bytes are bounded, and no bystander notices.
 //!
-//! `HTTP2_GATEWAY=target/release/crocodile-pear cargo test --test http2 floods -- --nocapture` prints the figures of an
+//! `HTTP2_GATEWAY=target/release/crocodile-pear cargo test --test gateway http2::floods -- --nocapture` prints the figures of an
 //! optimised binary.
 
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PRIORITY, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE,
     block, field, frame, get, request,

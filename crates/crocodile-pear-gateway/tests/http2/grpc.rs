@@ -10,7 +10,7 @@ use h2::server::Builder;
 use http::{HeaderMap, Request, Response};
 use tokio::net::TcpStream;
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::PATIENCE;
 use crate::stage::http2::{Asked, converse};
 use crate::stage::served::Served;

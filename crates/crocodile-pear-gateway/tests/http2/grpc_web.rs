@@ -11,7 +11,7 @@ use http::{HeaderMap, Response};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::client::{Client, Head, Piece};
 use crate::stage::http2::{Asked, converse};
 use crate::stage::served::Served;

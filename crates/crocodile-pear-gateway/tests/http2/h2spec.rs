@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::authority::Authority;
 
 /// Where h2spec is: that of the machine, or one that is built, as `h2spec/go.mod` has it; nothing without Go.

@@ -1,7 +1,7 @@
 //! Requests of HTTP/2 that would be two requests, or another one, once they are written in HTTP/1.1: refused, or clean at
 //! the upstream.
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::frames::{DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, Raw, field, frame};
 
 const METHOD: (&[u8], &[u8]) = (b":method", b"GET");

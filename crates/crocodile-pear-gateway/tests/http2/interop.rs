@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::authority::Authority;
 use crate::stage::until;
 

@@ -11,7 +11,7 @@ use http::{Request, Response, StatusCode};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 use crate::stage::PATIENCE;
 use crate::stage::asked::Asked;
 use crate::stage::served::Served;

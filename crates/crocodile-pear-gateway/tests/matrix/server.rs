@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crocodile_pear_stage::accept::Accepting;
 
-use crate::client::pattern;
+use crate::matrix::client::pattern;
 
 /// A call that came.
 #[derive(Clone, Debug, PartialEq, Eq)]

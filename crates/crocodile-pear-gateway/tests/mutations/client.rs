@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use crate::mutate::{REQUESTS, Random, mutate};
+use crate::mutations::mutate::{REQUESTS, Random, mutate};
+use crate::mutations::upstream::belongs;
 use crate::stage::PATIENCE;
-use crate::upstream::belongs;
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::mutate::{ANSWERS, Random, mutate};
+use crate::mutations::mutate::{ANSWERS, Random, mutate};
 use crate::stage::PATIENCE;
 use crate::stage::accept::Accepting;
 

@@ -24,12 +24,12 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// The output of `check` for a configuration, within a bounded time and memory.
+    /// The output of `check` for a configuration, within a bounded time of the processor and memory.
     fn check(&self, text: impl AsRef<[u8]>) -> Output {
         let file = self.write("gateway.yaml", text);
         // 1 GiB: a bomb is an error, not the end of the machine.
         let command = format!(
-            "ulimit -v 2097152; exec timeout 20 {} check {}",
+            "ulimit -v 2097152; ulimit -t 20; exec timeout 90 {} check {}",
             env!("CARGO_BIN_EXE_crocodile-pear"),
             file.display()
         );

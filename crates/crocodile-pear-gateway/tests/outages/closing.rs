@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::load::Load;
-use crate::scene::Scene;
+use crate::outages::load::Load;
+use crate::outages::scene::Scene;
 use crate::stage::moody::Server;
 
 fn closing(name: &str, closes: u64, whims: u64) -> (Server, Scene) {

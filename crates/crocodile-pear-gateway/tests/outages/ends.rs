@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use crate::scene::{Scene, config};
+use crate::outages::scene::{Scene, config};
 use crate::stage::shop::{Gate, Shop, answer, close};
 use crate::stage::{PATIENCE, program, until};
 

@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use crate::load::Load;
-use crate::scene::{Scene, config, get};
+use crate::outages::load::Load;
+use crate::outages::scene::{Scene, config, get};
 use crate::stage::moody::Server;
 use crate::stage::until;
 
-fn refused(seen: &crate::load::Seen) -> usize {
+fn refused(seen: &crate::outages::load::Seen) -> usize {
     seen.failures.iter().filter(|(_, what)| what == "503").count()
 }
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-use crate::scene::{Scene, get};
+use crate::outages::scene::{Scene, get};
 use crate::stage::within;
 
 /// Longer than the work of a debug build on a busy machine takes.

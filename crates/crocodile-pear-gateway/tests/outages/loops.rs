@@ -4,7 +4,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use crate::scene::{Scene, get};
+use crate::outages::scene::{Scene, get};
 use crate::stage::accept::Accepting;
 
 /// Hands bytes on to wherever it is told, as a load balancer does.

@@ -1,7 +1,7 @@
 //! Names that move, have several addresses, or cannot be asked for; by a name server of the tests' own.
 
-use crate::load::Load;
-use crate::scene::{Scene, config};
+use crate::outages::load::Load;
+use crate::outages::scene::{Scene, config};
 use crate::stage::moody::Server;
 use crate::stage::names::Names;
 use crate::stage::until;
@@ -58,12 +58,12 @@ fn several_addresses_share_the_calls_and_a_dead_one_costs_none() {
 #[test]
 fn a_name_server_that_is_silent_from_the_start_is_the_reason_that_is_told() {
     let (_servers, names, scene) = stage("silent_start", &["127.0.0.1"], &[]);
-    let answer = crate::scene::get(scene.address(), "/a");
+    let answer = crate::outages::scene::get(scene.address(), "/a");
     assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
     // The first line, not only some line: the server was never called.
     let line = scene.gateway.logged("*cannot connect*").unwrap();
     assert!(line.contains("DNS"), "{line}");
     scene.gateway.logged("*WARN*DNS lookup failed*no address is known*").unwrap();
     names.set(&["127.0.0.1"]);
-    until("it is found", || crate::scene::get(scene.address(), "/a").starts_with("HTTP/1.1 200"));
+    until("it is found", || crate::outages::scene::get(scene.address(), "/a").starts_with("HTTP/1.1 200"));
 }

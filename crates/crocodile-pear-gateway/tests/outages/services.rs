@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::load::Load;
-use crate::scene::{Scene, config, get};
+use crate::outages::load::Load;
+use crate::outages::scene::{Scene, config, get};
 use crate::stage::moody::Server;
 
 /// Priority, weight, and the server.

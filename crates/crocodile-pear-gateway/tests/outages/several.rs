@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::load::{Load, Seen, times};
-use crate::scene::Scene;
+use crate::outages::load::{Load, Seen, times};
+use crate::outages::scene::Scene;
 use crate::stage::moody::Server;
 use crate::stage::ports::free_address;
 use crate::stage::{in_parallel, until};

@@ -10,8 +10,8 @@ use http::Response;
 use rustls::ServerConfig;
 use rustls::version::TLS13;
 
-use crate::load::Load;
-use crate::scene::Scene;
+use crate::outages::load::Load;
+use crate::outages::scene::Scene;
 use crate::stage::authority::{Authority, offering};
 use crate::stage::http2::{Asked, converse};
 use crate::stage::served::Served;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scene::{Scene, get};
+use crate::outages::scene::{Scene, get};
 use crate::stage::moody::Server;
 use crate::stage::pause;
 

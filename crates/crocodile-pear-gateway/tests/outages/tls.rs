@@ -12,7 +12,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use crate::scene::{Scene, get};
+use crate::outages::scene::{Scene, get};
 use crate::stage::asked::Asked;
 use crate::stage::authority::{Authority, provider};
 use crate::stage::served::Served;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::PATIENCE;
+use crate::page::PATIENCE;
 
 /// A browser with one page.
 pub struct Browser {

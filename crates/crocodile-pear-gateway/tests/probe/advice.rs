@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustls::version::{TLS12, TLS13};
 
-use crate::run::{ca, http, https, json};
-use crate::server::{Habits, both, http1, http2, tls};
+use crate::probe::run::{ca, http, https, json};
+use crate::probe::server::{Habits, both, http1, http2, tls};
 use crate::stage::authority::Authority;
 
 /// The advised configuration, once `check` has called it good.

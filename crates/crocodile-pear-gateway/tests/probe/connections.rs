@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::run::{http, json, probe};
-use crate::server::{Habits, Then, both, http1, http2, listen, replies};
+use crate::probe::run::{http, json, probe};
+use crate::probe::server::{Habits, Then, both, http1, http2, listen, replies};
 
 fn answers(answers: usize) -> Habits {
     Habits { answers, ..Habits::default() }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::run::{http, https, json, probe};
-use crate::server::{Habits, Then, closes, http1, listen, replies, says, speak1};
+use crate::probe::run::{http, https, json, probe};
+use crate::probe::server::{Habits, Then, closes, http1, listen, replies, says, speak1};
 use crate::stage::absent::nobody;
 
 #[test]

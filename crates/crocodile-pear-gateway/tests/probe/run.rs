@@ -1,6 +1,5 @@
 //! A run of the command, and what it told.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
@@ -70,7 +69,7 @@ pub fn files(name: &str, identity: &Identity) -> (String, String) {
 }
 
 fn file(name: &str, pem: &[u8]) -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pem"));
+    let path = crate::stage::scratch(format!("{name}.pem"));
     std::fs::write(&path, pem).unwrap();
     path.to_str().unwrap().to_owned()
 }

@@ -4,8 +4,8 @@ use rcgen::date_time_ymd;
 use rustls::version::{TLS12, TLS13};
 use serde_json::{Value, json};
 
-use crate::run::{ca, files, http, https, json, probe};
-use crate::server::{Habits, acceptor, http1, linger, listen, speak1, tls};
+use crate::probe::run::{ca, files, http, https, json, probe};
+use crate::probe::server::{Habits, acceptor, http1, linger, listen, speak1, tls};
 use crate::stage::authority::{Authority, provider};
 use crate::stage::served::Served;
 

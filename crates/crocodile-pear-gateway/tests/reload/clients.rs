@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::Kept;
+use crate::reload::Kept;
 use crate::stage::shop::{Gate, Shop, answer};
 
 const FIELDS: [(&str, &str); 1] = [("authorization", "Bearer abc")];

@@ -1,6 +1,6 @@
 //! Connections of databases, and what they know of statements.
 
-use crate::Kept;
+use crate::reload::Kept;
 use crate::stage::database::{Database, OF_GATEWAYS};
 
 fn config(url: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::Kept;
+use crate::reload::Kept;
 use crate::stage::redis::Redis;
 
 #[test]

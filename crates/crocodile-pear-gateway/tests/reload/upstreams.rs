@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use crate::Kept;
+use crate::reload::Kept;
 use crate::stage::names::Names;
 use crate::stage::shop::{Gate, Shop, answer};
 

@@ -4,7 +4,7 @@ use std::net::Shutdown as Half;
 
 use crocodile_pear_gateway::server::Settings;
 
-use crate::scene::{Close, PATIENCE, Scene};
+use crate::server::scene::{Close, PATIENCE, Scene};
 
 fn ask(scene: &Scene, request: &str) -> (String, Close) {
     let mut client = scene.connect();

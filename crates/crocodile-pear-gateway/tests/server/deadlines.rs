@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crocodile_pear_gateway::server::{MinRate, Settings};
 
-use crate::scene::{Client, Close, PATIENCE, Scene};
+use crate::server::scene::{Client, Close, PATIENCE, Scene};
 
 const SHORT: Duration = Duration::from_millis(100);
 

@@ -2,7 +2,7 @@
 
 use crocodile_pear_gateway::server::Settings;
 
-use crate::scene::{Close, Scene};
+use crate::server::scene::{Close, Scene};
 
 const END: &str = "GET /end HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
 const END_SEEN: &str = "GET /end []";

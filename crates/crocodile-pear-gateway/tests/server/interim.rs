@@ -2,7 +2,7 @@
 
 use crocodile_pear_gateway::server::Settings;
 
-use crate::scene::{Close, Scene};
+use crate::server::scene::{Close, Scene};
 
 const HINTS: &str = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n\
     HTTP/1.1 102 Processing\r\nlink: \r\n\r\n\

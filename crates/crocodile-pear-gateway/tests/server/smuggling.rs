@@ -2,7 +2,7 @@
 
 use crocodile_pear_gateway::server::Settings;
 
-use crate::scene::{Close, Scene};
+use crate::server::scene::{Close, Scene};
 
 /// Asked behind each case on the same connection: whoever takes it for a request was led astray.
 const NEXT: &str = "GET /smuggled HTTP/1.1\r\nhost: h\r\n\r\n";

@@ -85,7 +85,7 @@ fn metrics_tell_expiry_and_handshakes() {
     scene.until_metrics(&wanted);
 }
 
-/// `HANDSHAKES=10000 cargo test --release --test tls -- handshakes` makes as many.
+/// `HANDSHAKES=10000 cargo test --release --test gateway handshakes` makes as many.
 #[test]
 fn no_handshake_fails_while_certificates_are_swapped() {
     let handshakes = std::env::var("HANDSHAKES").ok().and_then(|count| count.parse().ok()).unwrap_or(300);

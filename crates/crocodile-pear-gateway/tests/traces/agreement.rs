@@ -13,13 +13,13 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use serde_json::Value;
 use socket2::Socket;
 
-use crate::collector::{attribute, decode, server};
 use crate::stage::PATIENCE;
 use crate::stage::absent::nobody;
 use crate::stage::found as wait;
 use crate::stage::gateway::Gateway;
 use crate::stage::logs::{Client, Folder, ask};
 use crate::stage::shop::{Asked, Shop, answer};
+use crate::traces::collector::{attribute, decode, server};
 
 /// How many rounds each client makes. `AGREEMENT_ROUNDS=2800` makes 100,000 requests.
 fn rounds() -> u64 {

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
-use crate::collector::{attribute, decode, hex, server, spans};
 use crate::stage::PATIENCE;
 use crate::stage::absent::nobody;
 use crate::stage::found as wait;
 use crate::stage::gateway::Gateway;
 use crate::stage::logs::{Client, Folder, ask, metric};
 use crate::stage::shop::Asked;
+use crate::traces::collector::{attribute, decode, hex, server, spans};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 

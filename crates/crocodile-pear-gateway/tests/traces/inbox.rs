@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
-use crate::collector::{attribute, server, spans};
 use crate::stage::gateway::Gateway;
 use crate::stage::logs::{Folder, ask};
+use crate::traces::collector::{attribute, server, spans};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 

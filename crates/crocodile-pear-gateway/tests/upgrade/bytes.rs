@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::scene::{ASK, Close, SWITCH, Scene};
+use crate::upgrade::scene::{ASK, Close, SWITCH, Scene};
 
 #[test]
 fn bytes_that_come_with_the_request_or_with_the_101_are_the_first_of_the_tunnel() {
@@ -95,7 +95,7 @@ fn much_goes_both_ways_at_once_past_slow_readers() {
     // Each byte says where it stands, so that none can be lost or come twice unseen.
     let byte = |at: usize| (at ^ (at >> 8) ^ (at >> 16)) as u8;
     let ends = [client, upstream].map(|end| {
-        let mut reading = crate::scene::Peer(end.0.try_clone().unwrap());
+        let mut reading = crate::upgrade::scene::Peer(end.0.try_clone().unwrap());
         let mut end = end;
         let writer = thread::spawn(move || {
             for start in (0..EACH).step_by(1 << 16) {

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
 
-use crate::scene::Scene;
+use crate::upgrade::scene::Scene;
 
 /// Hints, then the request's body as the answer's, with its trailers and what it said of them in the head.
 async fn answer(listener: std::net::TcpListener) -> Option<()> {

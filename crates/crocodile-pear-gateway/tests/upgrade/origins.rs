@@ -1,6 +1,6 @@
 //! Pages of other sites: browsers send cookies with an upgrade from any page.
 
-use crate::scene::{SWITCH, Scene};
+use crate::upgrade::scene::{SWITCH, Scene};
 
 fn scene(cors: &str) -> Scene {
     Scene::with(|upstream| {

@@ -1,6 +1,6 @@
 //! Which requests become tunnels, and what the upstream sees of them.
 
-use crate::scene::{ASK, Close, SWITCH, Scene};
+use crate::upgrade::scene::{ASK, Close, SWITCH, Scene};
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::scene::{Close, Scene, config};
+use crate::upgrade::scene::{Close, Scene, config};
 
 #[test]
 fn silence_ends_a_tunnel_on_both_sides() {

@@ -15,9 +15,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async, client_async};
 
-use crate::scene::Scene;
 use crate::stage::gateway::Gateway;
 use crate::stage::served::Served;
+use crate::upgrade::scene::Scene;
 
 type Socket = WebSocketStream<TcpStream>;
 

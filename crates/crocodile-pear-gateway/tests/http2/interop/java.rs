@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{CASES, REPORTS, Server, program};
-use crate::scene::Scene;
+use crate::http2::scene::Scene;
 
 /// The cases of grpc-java's server that the others do not have.
 const MORE: [&str; 5] = [

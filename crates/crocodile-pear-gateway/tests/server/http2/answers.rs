@@ -10,7 +10,7 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::task::JoinHandle;
 
-use crate::scene::{PATIENCE, Scene};
+use crate::server::scene::{PATIENCE, Scene};
 
 const SHORT: Duration = Duration::from_millis(100);
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crocodile_pear_gateway::server::Settings;
 
-use crate::scene::{Close, Scene};
+use crate::server::scene::{Close, Scene};
 use crocodile_pear_stage::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, Raw, block, field, frame, get,
     request,

@@ -1,0 +1,275 @@
+//! Upstreams that lead to others: rules, canaries, clients that keep their server, copies.
+
+// What a test has found it prints.
+#![allow(clippy::print_stdout)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::stage;
+use stage::gateway::Gateway;
+use stage::shop::{Shop, answer};
+
+fn file(name: &str, config: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("choices");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("{name}.yaml"));
+    std::fs::write(&file, format!("listen: 127.0.0.1:0\n{config}")).unwrap();
+    file
+}
+
+fn gateway(name: &str, config: &str) -> Gateway {
+    Gateway::start(["run".as_ref(), file(name, config).as_os_str()], []).unwrap()
+}
+
+/// A server that says its name, the method, the path and the length of the body.
+fn named(name: &'static str) -> Shop {
+    Shop::open(move |asked, stream| {
+        let said = format!("{name} {} {} {}", asked.method, asked.target, asked.body.len());
+        stream.write_all(&answer(if asked.target.contains("teapot") { 418 } else { 200 }, "", said))
+    })
+}
+
+/// A client that keeps its connection.
+struct Client(BufReader<TcpStream>);
+
+struct Said {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Client {
+    fn new(address: SocketAddr) -> Self {
+        Client(BufReader::new(TcpStream::connect(address).unwrap()))
+    }
+
+    fn send(&mut self, call: &str, fields: &str, body: &str) -> Said {
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let request = format!("{call} HTTP/1.1\r\nhost: h\r\n{fields}{length}\r\n{body}");
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        self.read()
+    }
+
+    /// Asks for these users before it reads; whether each is on the new side.
+    fn pipeline(&mut self, users: &[usize]) -> Vec<bool> {
+        let request = |user: &usize| format!("GET /shop HTTP/1.1\r\nhost: h\r\nx-user: {user}\r\n\r\n");
+        let requests: String = users.iter().map(request).collect();
+        self.0.get_mut().write_all(requests.as_bytes()).unwrap();
+        let side = |said: Said| match said.body.split(' ').next() {
+            Some("new") => true,
+            Some("old") => false,
+            _ => panic!("neither server answered: {}{}", said.head, said.body),
+        };
+        users.iter().map(|_| side(self.read())).collect()
+    }
+
+    fn read(&mut self) -> Said {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head}");
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+        let mut body = vec![0; length.parse().unwrap()];
+        self.0.read_exact(&mut body).unwrap();
+        Said { status: head[9..12].parse().unwrap(), body: String::from_utf8(body).unwrap(), head }
+    }
+}
+
+#[test]
+fn a_rule_sends_the_whole_request_to_another_upstream() {
+    let (old, new) = (named("old"), named("new"));
+    let gateway = gateway(
+        "rules",
+        &format!(
+            "
+upstreams:
+  old: 'http://{}'
+  new: 'http://{}'
+  shop:
+    choose:
+      - {{ when: '$headers[\"x-beta\"] == \"1\"', to: new }}
+      - {{ when: '$query.side == \"none\"', to: lost }}
+      - {{ when: '$cookies.side != \"none\"', to: old }}
+  lost: {{ choose: [ {{ when: 'false', to: old }} ] }}
+endpoints:
+  /shop/{{*path}}: shop /{{*path}}?*
+  GET /both:
+    pipeline:
+      - requests: {{ one: shop /one, two: shop /two }}
+      - merge: '{{one: $one, two: $two}}'
+",
+            old.address, new.address
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    let said = client.send("POST /shop/a?b=c", "x-beta: 1\r\n", "12345");
+    assert_eq!((said.status, &*said.body), (200, "new POST /a?b=c 5"));
+    assert_eq!(client.send("DELETE /shop/a", "", "").body, "old DELETE /a 0");
+    assert_eq!(client.send("GET /shop/teapot", "x-beta: 1\r\n", "").status, 418);
+    assert_eq!(client.send("GET /shop/a?side=none", "", "").status, 404);
+    assert_eq!(client.send("GET /shop/a", "cookie: a=b; side=none\r\n", "").status, 404);
+    let both = client.send("GET /both", "x-beta: 1\r\n", "");
+    assert_eq!(both.body, r#"{"one":"new GET /one 0","two":"new GET /two 0"}"#, "{}", both.head);
+}
+
+#[test]
+fn a_client_has_the_same_side_at_every_gateway_and_after_a_reload() {
+    let (old, new) = (named("old"), named("new"));
+    let config = |share: &str| {
+        format!(
+            "
+upstreams:
+  old: 'http://{}'
+  new: 'http://{}'
+  shop: {{ choose: [ {{ share: {share}, by: '$headers[\"x-user\"]', to: new }}, {{ to: old }} ] }}
+endpoints: {{ GET /shop: shop / }}
+",
+            old.address, new.address
+        )
+    };
+    let sides = |gateway: &Gateway, clients: usize| -> Vec<bool> {
+        let mut client = Client::new(gateway.address);
+        // Several at once: a round trip for each would take longer than the answers.
+        let users: Vec<usize> = (0..clients).collect();
+        users.chunks(50).flat_map(|users| client.pipeline(users)).collect()
+    };
+    let gateways = ["one", "two", "three"].map(|name| gateway(&format!("canary-{name}"), &config("5%")));
+    // Three standard deviations of 22 on either side. The choice's own test counts 100,000 clients.
+    let first = sides(&gateways[0], 10_000);
+    let number = first.iter().filter(|new| **new).count();
+    println!("{number} of 10,000 clients are on the new side");
+    assert!((435..=565).contains(&number), "{number}");
+    // Gateways that do not agree differ on a tenth of the clients.
+    let some = &first[..2_000];
+    assert!(gateways[1..].iter().all(|gateway| sides(gateway, some.len()) == some));
+    gateways[0].signal("HUP").unwrap();
+    gateways[0].logged("*configuration reloaded*").unwrap();
+    assert_eq!(sides(&gateways[0], some.len()), some);
+    // With a larger share, those who were in it stay.
+    let more = sides(&gateway("canary-more", &config("20%")), some.len());
+    assert!(first.iter().zip(&more).all(|(before, now)| !before || *now));
+}
+
+/// Which server each of these clients has.
+fn servers(gateway: &Gateway, clients: usize) -> HashMap<usize, String> {
+    let mut client = Client::new(gateway.address);
+    let mut of = |user: usize| client.send("GET /shop", &format!("cookie: cart={user}\r\n"), "").body;
+    (0..clients).map(|user| (user, of(user))).collect()
+}
+
+#[test]
+fn only_the_clients_of_a_server_that_leaves_move() {
+    let shops = [named("a"), named("b"), named("c"), named("d")];
+    only_its_clients_move(&shops, "hash", "");
+    only_its_clients_move(&shops, "bounded", ", bound: 125%");
+}
+
+fn only_its_clients_move(shops: &[Shop], name: &str, bound: &str) {
+    let config = |shops: &[Shop]| {
+        let urls: Vec<String> = shops.iter().map(|shop| format!("'http://{}'", shop.address)).collect();
+        let urls = urls.join(", ");
+        format!(
+            "
+upstreams: {{ shop: {{ servers: [{urls}], balance: {{ by: hash, key: $cookies.cart{bound} }} }} }}
+endpoints: {{ GET /shop: shop / }}
+"
+        )
+    };
+    let all = servers(&gateway(name, &config(shops)), 1_000);
+    assert_eq!(all, servers(&gateway(&format!("{name}-again"), &config(shops)), 1_000));
+    let left = servers(&gateway(&format!("{name}-left"), &config(&shops[1..])), 1_000);
+    let moved = all.iter().filter(|(user, server)| left[user] != **server).count();
+    let own = all.values().filter(|server| server.starts_with('a')).count();
+    println!("{name}: {own} of 1,000 clients had the server that left, {moved} moved");
+    assert_eq!(moved, own);
+    assert!((150..350).contains(&own), "{own}");
+}
+
+#[test]
+fn a_cookie_keeps_a_client_at_its_server() {
+    let shops = [named("a"), named("b"), named("c")];
+    let urls: Vec<String> = shops.iter().map(|shop| format!("'http://{}'", shop.address)).collect();
+    let gateway = gateway(
+        "cookie",
+        &format!(
+            "
+upstreams: {{ shop: {{ servers: [{}], balance: {{ by: cookie, cookie: side }} }} }}
+endpoints: {{ GET /shop: shop / }}
+",
+            urls.join(", ")
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    for _ in 0..20 {
+        let first = client.send("GET /shop", "", "");
+        let cookie = first.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        assert!(cookie.starts_with("side=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        for _ in 0..5 {
+            let said = client.send("GET /shop", &format!("cookie: a=b; {cookie}\r\n"), "");
+            assert_eq!(said.body, first.body);
+            assert!(!said.head.contains("set-cookie"), "{}", said.head);
+        }
+    }
+}
+
+#[test]
+fn a_mirror_gets_a_copy_with_the_body() {
+    let (shop, seen) = (named("shop"), Arc::new(Mutex::new(Vec::new())));
+    let kept = seen.clone();
+    let mirror = Shop::open(move |asked, stream| {
+        let body = String::from_utf8_lossy(&asked.body).into_owned();
+        kept.lock().unwrap().push(format!("{} {} {body}", asked.method, asked.target));
+        stream.write_all(&answer(500, "", "an answer that nobody reads"))
+    });
+    let gateway = gateway(
+        "mirror",
+        &format!(
+            "
+upstreams:
+  copy: 'http://{}'
+  shop: {{ url: 'http://{}', mirror: {{ to: copy, max_body: 10B }} }}
+endpoints: {{ '/shop/{{*path}}': 'shop /{{*path}}' }}
+",
+            mirror.address, shop.address
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    assert_eq!(client.send("POST /shop/a", "", "12345").body, "shop POST /a 5");
+    assert_eq!(client.send("POST /shop/large", "", "1234567890a").body, "shop POST /large 11");
+    assert_eq!(client.send("GET /shop/b", "", "").body, "shop GET /b 0");
+    stage::until("the copies do not come", || seen.lock().unwrap().len() == 2);
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort();
+    assert_eq!(seen, ["GET /b ", "POST /a 12345"]);
+}
+
+#[test]
+fn a_mirror_that_hangs_holds_nobody_up() {
+    let shop = named("shop");
+    // Accepts and never answers.
+    let hangs = Shop::open(|_, stream| stream.read(&mut [0; 1]).map(drop));
+    let gateway = gateway(
+        "hangs",
+        &format!(
+            "
+admin: 127.0.0.1:0
+upstreams:
+  copy: 'http://{}'
+  shop: {{ url: 'http://{}', mirror: {{ to: copy, in_flight: 3 }} }}
+endpoints: {{ GET /shop: shop / }}
+",
+            hangs.address, shop.address
+        ),
+    );
+    let mut client = Client::new(gateway.address);
+    for _ in 0..50 {
+        assert_eq!(client.send("GET /shop", "", "").body, "shop GET / 0");
+    }
+    stage::until("the copies do not come", || hangs.calls() == 3);
+    assert_eq!(shop.calls(), 50);
+}
