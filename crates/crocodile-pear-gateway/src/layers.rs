@@ -218,11 +218,12 @@ impl<T: Spec> Decode for Setting<T> {
 
     fn schema(definitions: &mut Definitions) -> Json {
         let schema = T::schema(definitions);
-        if !inherited::<T>() {
-            return schema;
-        }
-        serde_json::json!({ "anyOf": [{ "const": "off" }, schema] })
+        if inherited::<T>() { off_or(schema) } else { schema }
     }
+}
+
+fn off_or(schema: Json) -> Json {
+    serde_json::json!({ "anyOf": [{ "const": "off" }, schema] })
 }
 
 /// Whether an endpoint may inherit this layer from the document, and so needs `off`.

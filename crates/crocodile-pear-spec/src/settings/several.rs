@@ -35,12 +35,20 @@ impl<T: Decode> Decode for Entries<T> {
     }
 
     fn schema(definitions: &mut Definitions) -> Value {
-        json!({"type": "object", "additionalProperties": T::schema(definitions)})
+        map_of(T::schema(definitions))
     }
 
     fn written(&self) -> Option<Value> {
         self.is_empty().then(|| json!({}))
     }
+}
+
+fn map_of(schema: Value) -> Value {
+    json!({"type": "object", "additionalProperties": schema})
+}
+
+fn list_of(schema: Value) -> Value {
+    json!({"type": "array", "items": schema})
 }
 
 /// The keys after an entry without a value that belong under it, because they are its fields.
@@ -62,7 +70,7 @@ impl<T: Decode> Decode for Vec<T> {
     }
 
     fn schema(definitions: &mut Definitions) -> Value {
-        json!({"type": "array", "items": T::schema(definitions)})
+        list_of(T::schema(definitions))
     }
 
     fn written(&self) -> Option<Value> {

@@ -21,18 +21,25 @@ pub struct Carried(Mutex<HashMap<(TypeId, Mark), Weak<dyn Any + Send + Sync>>>);
 
 impl Carried {
     fn find<T: Send + Sync + 'static>(&self, mark: Mark) -> Option<Arc<T>> {
+        self.find_any(TypeId::of::<T>(), mark)?.downcast().ok()
+    }
+
+    fn find_any(&self, of: TypeId, mark: Mark) -> Option<Arc<dyn Any + Send + Sync>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = known.get(&(TypeId::of::<T>(), mark))?.upgrade();
-        state?.downcast().ok()
+        known.get(&(of, mark))?.upgrade()
     }
 
     fn keep<T: Send + Sync + 'static>(&self, mark: Mark, state: &Arc<T>) {
+        let state: Weak<T> = Arc::downgrade(state);
+        self.keep_any(TypeId::of::<T>(), mark, state);
+    }
+
+    fn keep_any(&self, of: TypeId, mark: Mark, state: Weak<dyn Any + Send + Sync>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() == known.capacity() {
             known.retain(|_, state| state.strong_count() > 0);
         }
-        let state: Weak<T> = Arc::downgrade(state);
-        known.insert((TypeId::of::<T>(), mark), state);
+        known.insert((of, mark), state);
     }
 }
 
