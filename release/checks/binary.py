@@ -15,7 +15,7 @@ listen: 127.0.0.1:8080
 upstreams:
   shop: { url: 'https://shop.example:8443', tls: { ca: /certificate.pem } }
 endpoints:
-  GET /{*path}: shop /{*path}
+  GET /{*path}: shop /{*path}?*
 """
 
 
