@@ -23,19 +23,13 @@ endpoints:
       - concatenate: { as: ndjson, order: request }
 ";
 
-fn folder() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cli");
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
-    command.args(arguments).current_dir(folder()).output().unwrap()
+    command.args(arguments).current_dir(stage::scratch("")).output().unwrap()
 }
 
 fn file(name: &str, text: &str) -> PathBuf {
-    let path = folder().join(name);
+    let path = stage::scratch(name);
     std::fs::write(&path, text).unwrap();
     path
 }
@@ -236,7 +230,7 @@ groups:\n  team:\n    locked: [compress]\n    compress: { codings: [gzip] }\n   
 fn the_standard_input_is_a_configuration_too() {
     let checked = |config: &str, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
-        command.args(arguments).current_dir(folder());
+        command.args(arguments).current_dir(stage::scratch(""));
         let mut check = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         check.stdin.take().unwrap().write_all(config.as_bytes()).unwrap();
         let output = check.wait_with_output().unwrap();
@@ -485,7 +479,7 @@ fn health_says_what_is_not_there() {
 
 #[test]
 fn a_gateway_is_healthy_at_its_admin_listener() {
-    let socket = folder().join("health.sock");
+    let socket = stage::scratch("health.sock");
     let served = format!("listen: 127.0.0.1:0\nadmin: unix:{}\nendpoints: {{}}\n", socket.display());
     let _gateway = Gateway::start(["run".as_ref(), file("health.yaml", &served).as_os_str()], []).unwrap();
     let output = run(&["health", &format!("unix:{}", socket.display())]);
@@ -511,7 +505,7 @@ fn known() -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn completions_and_manual_pages_name_what_help_names() {
-    let folder = folder().join("man");
+    let folder = stage::scratch("man");
     std::fs::create_dir_all(&folder).unwrap();
     let folder = folder.to_str().unwrap();
     assert_eq!(run(&["man", folder]).status.code(), Some(0));

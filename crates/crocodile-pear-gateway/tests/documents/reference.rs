@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use crocodile_pear::unstable::config::spec::Json;
 use crocodile_pear::unstable::error::Kind;
@@ -10,6 +9,7 @@ use http::StatusCode;
 
 use crate::documents::root;
 use crate::documents::stage::{Served, shell};
+use crate::stage::scratch;
 
 /// The text that no code says, with a mark for each part that the code does say.
 const FRAME: &str = include_str!("reference.md");
@@ -366,15 +366,9 @@ fn kinds() -> String {
     table
 }
 
-fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reference");
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// The fields of the lines that a request leaves in the log.
 fn log() -> String {
-    let folder = &folder();
+    let folder = &scratch("");
     let served = serve("log.yaml", "log: { access: true, timers: true, format: json }");
     let address = served.address("listening on http://");
     let row = |target: &str, words: &str, when: &str| {
@@ -398,7 +392,7 @@ fn log() -> String {
 
 /// A gateway with one endpoint, and this line in its configuration.
 fn serve(name: &str, line: &str) -> Served {
-    let folder = &folder();
+    let folder = &scratch("");
     let config = format!(
         "listen: 127.0.0.1:0\n{line}\nupstreams: {{ users: 'http://127.0.0.1:9' }}\n\
          endpoints: {{ GET /: {{ pipeline: [timer: asked, request: users /] }} }}\n"
@@ -409,7 +403,7 @@ fn serve(name: &str, line: &str) -> Served {
 
 /// A row for each metric that a gateway shows.
 fn metrics() -> String {
-    let folder = &folder();
+    let folder = &scratch("");
     let served = serve("metrics.yaml", "admin: 127.0.0.1:0");
     let admin = served.address("health and metrics on http://");
     let scraped = String::from_utf8(shell(&format!("curl http://{admin}/metrics"), folder).stdout).unwrap();
