@@ -1,4 +1,4 @@
-//! The gateway, from outside: real sockets, real servers, the program itself. Each module is a place of the product.
+//! The tests of the gateway from outside: with real sockets, real servers and the program itself. Each module tests one part.
 //! `cargo test -p crocodile-pear-gateway --test gateway cache::` runs the tests of one.
 
 // A test may stop at what it does not expect.

@@ -36,7 +36,7 @@ pub fn program(name: &str) -> std::path::PathBuf {
     target().join(name)
 }
 
-/// A file of the tests' own, in the folder for such files. The tests of a module have one: they run beside those of others.
+/// The path of a file that a test writes. Each module of tests has its own folder, since modules run at the same time.
 pub fn scratch(name: impl AsRef<std::path::Path>) -> std::path::PathBuf {
     let test = std::thread::current();
     let module = test.name().and_then(|name| name.split_once("::")).map_or("", |(module, _)| module);

@@ -73,7 +73,7 @@ fn id(known: &Metadata) -> (u64, u64) {
 pub(super) fn listen(path: &Arc<Path>, mode: Mode, queue: i32) -> io::Result<(UnixListener, SocketFile)> {
     clear(path)?;
     let socket = socket()?;
-    // The file is made with the permissions of the socket, without those that the umask takes away.
+    // `bind` makes the file with these permissions or, because of the umask, with fewer. It never has more.
     rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode.0))?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = SocketFile::find(path, mode)?;

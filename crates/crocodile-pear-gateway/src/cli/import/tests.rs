@@ -1,4 +1,4 @@
-//! Inputs of importers and what is written of them, which `check` calls good.
+//! Configurations of other gateways are imported, and `check` must call the result good.
 
 mod krakend;
 mod nginx;
@@ -11,8 +11,8 @@ use crocodile_pear_import::{Imported, Unreadable};
 
 use super::write;
 
-/// Imports a file with this text; the configuration, and the keys of all settings that are reported. `check` calls the
-/// configuration good.
+/// Imports a file with this text. Returns the configuration, which `check` must call good, and the keys of all settings
+/// that are reported.
 fn written(
     name: &str,
     text: &str,
