@@ -28,6 +28,8 @@ pub struct JsonLinks {
     inside: Inside,
     /// The end of what came, for which more is needed.
     held: Vec<u8>,
+    /// The text that is open at the end of what is held.
+    open: Option<OpenText>,
     /// The bytes before the member that may be removed.
     anchor: Option<Anchor>,
     /// The link object that may be removed.
@@ -63,6 +65,16 @@ enum Expects {
 enum Inside {
     Nothing,
     Text,
+}
+
+/// A text that is held, and whose end is to come. It is read again once it ends, or once twice as much is held: not at each
+/// byte.
+#[derive(Clone, Copy, Debug)]
+struct OpenText {
+    /// Before here it does not end.
+    searched: usize,
+    /// So many bytes are held when it is read again.
+    enough: usize,
 }
 
 /// Where a member begins, and what was known there.
@@ -110,8 +122,8 @@ impl NewText {
 
 /// Why reading stops before the end of what came.
 enum ScanStop {
-    /// A text ends in what is to come.
-    Open { quote: usize },
+    /// A text ends in what is to come: not before what is searched.
+    Open { quote: usize, searched: usize },
 }
 
 impl JsonLinks {
@@ -124,6 +136,7 @@ impl JsonLinks {
             expects: Expects::Value(MemberKind::Other),
             inside: Inside::Nothing,
             held: Vec::new(),
+            open: None,
             anchor: None,
             object: None,
             beyond: 0,
@@ -136,7 +149,7 @@ impl JsonLinks {
         out.append(&mut self.held);
         self.levels.clear();
         (self.expects, self.inside) = (Expects::Value(MemberKind::Other), Inside::Nothing);
-        (self.anchor, self.object, self.beyond) = (None, None, 0);
+        (self.open, self.anchor, self.object, self.beyond) = (None, None, None, 0);
     }
 
     /// Writes out what is held, where a line ends that no text goes beyond. What is open stays open, if nothing is held.
@@ -155,6 +168,14 @@ impl JsonLinks {
         }
         let mut whole = std::mem::take(&mut self.held);
         whole.extend_from_slice(came);
+        if let Some(open) = &mut self.open
+            && whole.len() < open.enough
+            && let TextEnd::Open(searched) = text_end(&whole, open.searched)
+        {
+            open.searched = searched;
+            self.held = whole;
+            return;
+        }
         let kept = self.pass(&whole, map, out);
         whole.drain(..kept);
         self.held = whole;
@@ -178,7 +199,13 @@ impl JsonLinks {
             }
         }
         let stop = self.scan(input, at, map, &mut edits);
-        let kept = self.hold(input, stop, &mut edits);
+        let kept = self.hold(input, &stop, &mut edits);
+        self.open = match stop {
+            Some(ScanStop::Open { quote, searched }) if kept <= quote && quote < searched => {
+                Some(OpenText { searched: searched - kept, enough: 2 * (input.len() - kept) })
+            }
+            _ => None,
+        };
         let mut from = 0;
         for edit in &edits {
             out.extend_from_slice(&input[from..edit.range.start]);
@@ -190,7 +217,7 @@ impl JsonLinks {
     }
 
     /// Where what must be held begins, at the end of what came. What was changed behind it will be read again.
-    fn hold(&mut self, input: &[u8], stop: Option<ScanStop>, edits: &mut Vec<Edit>) -> usize {
+    fn hold(&mut self, input: &[u8], stop: &Option<ScanStop>, edits: &mut Vec<Edit>) -> usize {
         let fits = |at: usize| input.len() - at <= HELD;
         let back = match (&self.object, &self.anchor) {
             (Some(object), _) if fits(object.anchor.at) => Some(object.anchor),
@@ -208,7 +235,7 @@ impl JsonLinks {
             return anchor.at;
         }
         (self.anchor, self.object) = (None, None);
-        let Some(ScanStop::Open { quote }) = stop else { return input.len() };
+        let Some(ScanStop::Open { quote, .. }) = *stop else { return input.len() };
         let longest = if self.expects == Expects::Name { LONGEST_NAME } else { LONGEST };
         // A name may have escapes, six bytes each.
         if input.len() - quote <= longest * 6 {
@@ -234,12 +261,12 @@ impl JsonLinks {
                     let (end, escaped) = match text_end(input, at + 1) {
                         TextEnd::At(end, escaped) => (end, escaped),
                         TextEnd::Open(kept) => match self.may_matter(&input[at + 1..]) {
-                            true => return Some(ScanStop::Open { quote: at }),
+                            true => return Some(ScanStop::Open { quote: at, searched: kept }),
                             false => {
                                 self.inside = Inside::Text;
                                 self.anchor = None;
                                 // Held, if it is a backslash whose second half is to come.
-                                return (kept < input.len()).then_some(ScanStop::Open { quote: kept });
+                                return (kept < input.len()).then_some(ScanStop::Open { quote: kept, searched: kept });
                             }
                         },
                     };

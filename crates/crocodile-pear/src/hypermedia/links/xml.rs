@@ -18,6 +18,16 @@ pub struct XmlLinks {
     state: MarkupState,
     /// The end of what came, for which more is needed.
     held: Vec<u8>,
+    /// The tag that is open at the end of what is held.
+    open: Option<OpenTag>,
+}
+
+/// A tag whose end is to come.
+#[derive(Clone, Copy)]
+struct OpenTag {
+    /// Where it begins in what is held.
+    start: usize,
+    search: TagSearch,
 }
 
 /// Where in a document what comes begins.
@@ -40,13 +50,21 @@ enum Passed {
 impl XmlLinks {
     /// For a document with links in attributes of these names, too.
     pub fn new(names: Arc<LinkNames>) -> Self {
-        XmlLinks { names, state: MarkupState::Text { link: false }, held: Vec::new() }
+        XmlLinks { names, state: MarkupState::Text { link: false }, held: Vec::new(), open: None }
     }
 
     /// Writes out what came, with its links mapped.
     pub fn feed(&mut self, came: &[u8], map: &mut dyn LinkMap, out: &mut Vec<u8>) {
         let mut whole = std::mem::take(&mut self.held);
         whole.extend_from_slice(came);
+        if let Some(open) = &mut self.open {
+            let tag = &whole[open.start..];
+            if open.search.end(tag).is_none() && tag.len() <= TAG {
+                self.held = whole;
+                return;
+            }
+        }
+        self.open = None;
         let mut at = 0;
         while at < whole.len() {
             let passed = match self.state {
@@ -57,6 +75,9 @@ impl XmlLinks {
                 Passed::To(next) => at = next,
                 Passed::Open(kept) => {
                     at = kept;
+                    if let Some(open) = &mut self.open {
+                        open.start -= kept;
+                    }
                     break;
                 }
             }
@@ -113,13 +134,19 @@ impl XmlLinks {
                 return Passed::To(open + begin.len());
             }
         }
-        let Some(close) = tag_end(rest) else {
-            if rest.len() <= TAG {
+        let mut search = TagSearch::default();
+        let close = match search.end(rest) {
+            Some(close) if close <= TAG => close,
+            None if rest.len() <= TAG => {
+                self.open = Some(OpenTag { start: open, search });
                 return self.wait(input, at, open, out);
             }
-            out.extend_from_slice(&input[at..]);
-            self.state = MarkupState::Skipped(b">");
-            return Passed::To(input.len());
+            // Too long, whether its end is there or not.
+            _ => {
+                out.extend_from_slice(&input[at..=open]);
+                self.state = MarkupState::Skipped(b">");
+                return Passed::To(open + 1);
+            }
         };
         self.text(&input[at..open], link, map, out);
         let tag = &rest[..close];
@@ -215,18 +242,27 @@ fn declares_inside(rest: &[u8]) -> bool {
     bracket.is_some() && memchr(b'>', rest).is_none_or(|close| bracket.is_some_and(|bracket| bracket < close))
 }
 
-/// Where a tag ends: behind the `>` that is not quoted.
-fn tag_end(tag: &[u8]) -> Option<usize> {
-    let mut quote = None;
-    for (at, &byte) in tag.iter().enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return Some(at + 1),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), byte) if open == byte => quote = None,
-            _ => {}
+/// A search for the end of a tag, which goes on where it was when more comes.
+#[derive(Clone, Copy, Default)]
+struct TagSearch {
+    searched: usize,
+    quote: Option<u8>,
+}
+
+impl TagSearch {
+    /// Returns where the tag ends: behind the `>` that is not quoted.
+    fn end(&mut self, tag: &[u8]) -> Option<usize> {
+        for (at, &byte) in tag.iter().enumerate().skip(self.searched) {
+            match (self.quote, byte) {
+                (None, b'>') => return Some(at + 1),
+                (None, b'"' | b'\'') => self.quote = Some(byte),
+                (Some(open), byte) if open == byte => self.quote = None,
+                _ => {}
+            }
         }
+        self.searched = tag.len();
+        None
     }
-    None
 }
 
 /// An attribute: its name, and its value between the quotes.
