@@ -30,7 +30,7 @@ use stage::gateway::Gateway;
 use stage::{in_parallel, pause};
 
 /// Copies of an attempt at the same time.
-const COPIES: usize = 4;
+const COPIES: usize = 2;
 
 /// The most memory, in KiB, that all copies together may take beside their bodies: each has the window of a decoder, which is
 /// 4 MiB for brotli.

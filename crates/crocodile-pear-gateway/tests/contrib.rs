@@ -15,6 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use stage::client::Client;
 use stage::gateway::Gateway;
+use stage::pause;
 use stage::ports::free_address;
 
 /// Longer than anything here takes.
@@ -108,6 +109,8 @@ fn every_query_of_the_dashboard_finds_what_a_gateway_tells() {
     let count = "http_server_request_duration_seconds_count";
     until("requests in Prometheus", || {
         get(gateway.address, "/gone").unwrap();
+        // Prometheus looks once a second.
+        pause(Duration::from_millis(200));
         query(prometheus, &format!("increase({count}[1m]) > 0")).is_some_and(|series| series > 0)
     });
     let dashboard: Value = serde_json::from_slice(&std::fs::read(contrib("grafana/dashboard.json")).unwrap()).unwrap();

@@ -259,28 +259,28 @@ fn seeds(usual: u64) -> std::ops::Range<u64> {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_of_http2_that_waits_is_woken() {
-    for seed in seeds(200) {
+    for seed in seeds(80) {
         play_http2(seed, Carried::Clear).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_of_http2_over_tls_that_waits_is_woken() {
-    for seed in seeds(30) {
+    for seed in seeds(15) {
         play_http2(seed, Carried::Tls).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_of_http1_that_waits_is_woken() {
-    for seed in seeds(200) {
+    for seed in seeds(80) {
         play_http1(seed, Carried::Clear).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_of_http1_over_tls_that_waits_is_woken() {
-    for seed in seeds(30) {
+    for seed in seeds(15) {
         play_http1(seed, Carried::Tls).await;
     }
 }
@@ -322,7 +322,7 @@ async fn play_tunnel(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_tunnel_that_waits_is_woken() {
-    for seed in seeds(80) {
+    for seed in seeds(40) {
         play_tunnel(seed).await;
     }
 }

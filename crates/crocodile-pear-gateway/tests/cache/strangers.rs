@@ -14,7 +14,7 @@ use crate::stage::shop::{Asked, Shop, answer};
 
 /// `CONFIGURATIONS=10000 cargo test --test gateway cache::strangers` tries more.
 fn configurations() -> usize {
-    std::env::var("CONFIGURATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(200)
+    std::env::var("CONFIGURATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(100)
 }
 
 /// How many configurations one gateway serves side by side.

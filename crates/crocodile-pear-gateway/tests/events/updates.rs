@@ -16,7 +16,7 @@ use crate::stage::until;
 
 /// How many updates are made.
 fn updates() -> usize {
-    std::env::var("EVENTS").ok().and_then(|number| number.parse().ok()).unwrap_or(300)
+    std::env::var("EVENTS").ok().and_then(|number| number.parse().ok()).unwrap_or(100)
 }
 
 fn config(shop: &Shop, events: &str) -> String {
@@ -127,7 +127,7 @@ fn an_update_in_postgresql_is_seen_by_the_next_request() {
     let (session, shop) = items(&database);
     let scene = Scene::new("updates", &config(&shop, &postgres(&database)));
     scene.listens(1);
-    let load = Load::begin(&scene, 4);
+    let load = Load::begin(&scene, 2);
     let update = |id| session.one(&format!("update items set value = value + 1 where id = {id} returning value"));
     let times = follow(&scene, &load, updates(), |id| update(id).unwrap().parse().unwrap());
     judge("postgres", times, load.end(), &shop);
@@ -139,7 +139,7 @@ fn no_update_is_lost_when_connections_are_cut() {
     let (session, shop) = items(&database);
     let scene = Scene::new("cuts", &config(&shop, &postgres(&database)));
     scene.listens(1);
-    let load = Load::begin(&scene, 4);
+    let load = Load::begin(&scene, 2);
     const CUTS: usize = 20;
     let mut done = 0;
     let number = updates().max(5 * CUTS);
@@ -234,7 +234,7 @@ fn a_message_of_redis_purges() {
     );
     let scene = Scene::new("redis", &config(&shop, &events));
     scene.listens(1);
-    let load = Load::begin(&scene, 4);
+    let load = Load::begin(&scene, 2);
     let mut publisher = TcpStream::connect(("127.0.0.1", port)).unwrap();
     publisher.set_nodelay(true).unwrap();
     let times = follow(&scene, &load, updates(), |id| {
@@ -259,7 +259,7 @@ fn a_purge_of_operators_is_seen_by_the_next_request() {
     let shop = Shop::new();
     let config = format!("purge: {{ from: [127.0.0.0/8] }}\n{}", config(&shop, ""));
     let scene = Scene::new("operators", &config);
-    let load = Load::begin(&scene, 4);
+    let load = Load::begin(&scene, 2);
     let mut turn = 0;
     let times = follow(&scene, &load, updates(), |id| {
         let value = shop.values[id].fetch_add(1, Ordering::SeqCst) + 1;

@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(8);
 const RECOVERY: Duration = Duration::from_secs(5);
 
 fn writes() -> u64 {
-    std::env::var("WRITES").ok().and_then(|text| text.parse().ok()).unwrap_or(4_000)
+    std::env::var("WRITES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
 
 fn configuration(hosts: &str) -> String {

@@ -324,12 +324,12 @@ mod tests {
 
     #[test]
     fn each_name_is_found_at_once_however_many_there_are() {
-        let lines: String = (0..200_000).map(|number| format!("X{number}:1\n")).collect();
-        let parts: String = (0..200_000).map(|number| format!("BEGIN:X{number}\nEND:X{number}\n")).collect();
-        let parameters: String = (0..200_000).map(|number| format!(";X{number}=1")).collect();
+        let lines: String = (0..50_000).map(|number| format!("X{number}:1\n")).collect();
+        let parts: String = (0..50_000).map(|number| format!("BEGIN:X{number}\nEND:X{number}\n")).collect();
+        let parameters: String = (0..50_000).map(|number| format!(";X{number}=1")).collect();
         for inner in [lines, parts, format!("A{parameters}:1\n")] {
             let read = read_text(&format!("BEGIN:VCALENDAR\n{inner}END:VCALENDAR\n")).expect("a calendar");
-            assert_eq!(read.matches("x199999\"").count(), 1);
+            assert_eq!(read.matches("x49999\"").count(), 1);
         }
     }
 

@@ -309,7 +309,7 @@ fn readers_writers_and_purges_do_not_deceive_each_other() {
     std::thread::scope(|scope| {
         let fetch = &fetch;
         (0..4).for_each(|worker| drop(scope.spawn(move || fetch(worker))));
-        for round in 1..3000 {
+        for round in 1..1000 {
             source.store(round, Ordering::SeqCst);
             let purge = if round % 50 == 0 { Purge::Prefix("/".into()) } else { tag("all") };
             let mode = if round % 2 == 0 { PurgeMode::Soft } else { PurgeMode::Hard };

@@ -132,7 +132,7 @@ async fn play(seed: u64) {
 /// So many connections are played; `PLAYED` says another number.
 #[tokio::test(start_paused = true)]
 async fn a_call_over_http2_that_waits_is_woken() {
-    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok()).unwrap_or(200);
+    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok()).unwrap_or(80);
     for seed in 0..count {
         play(seed).await;
     }
