@@ -18,7 +18,7 @@ fn closing(name: &str, closes: u64, whims: u64) -> (Server, Scene) {
 fn a_get_never_fails_because_a_server_closes() {
     for (closes, whims) in [(1, 0), (7, 0), (1_000, 0), (0, 10)] {
         let (server, scene) = closing(&format!("get_{closes}_{whims}"), closes, whims);
-        let seen = Load::get(scene.address(), 3_000).run();
+        let seen = Load::get(scene.address(), 1_500).run();
         assert!(seen.failures.is_empty(), "{closes} {whims}: {seen:?}");
         assert_eq!(server.mood.asked(), seen.sent);
     }
@@ -28,7 +28,7 @@ fn a_get_never_fails_because_a_server_closes() {
 fn a_post_arrives_at_most_once() {
     for (closes, whims) in [(1, 0), (7, 0), (0, 10)] {
         let (server, scene) = closing(&format!("post_{closes}_{whims}"), closes, whims);
-        let seen = Load::post(scene.address(), 2_000).run();
+        let seen = Load::post(scene.address(), 1_000).run();
         let bodies = server.mood.bodies.lock().unwrap();
         assert!(bodies.values().all(|times| *times == 1), "{closes} {whims}");
         eprintln!("every {closes} or one of {whims}: {} of {} posts told an error", seen.failures.len(), seen.sent);
@@ -40,7 +40,7 @@ fn a_post_arrives_at_most_once() {
 #[test]
 fn connections_are_opened_for_those_who_come_at_once() {
     let (server, scene) = closing("kept", 0, 0);
-    let seen = Load::get(scene.address(), 6_400).at_once(64).run();
+    let seen = Load::get(scene.address(), 3_200).at_once(64).run();
     assert!(seen.failures.is_empty(), "{seen:?}");
     let cores = std::thread::available_parallelism().unwrap().get() as u64;
     let opened = server.mood.connections.load(Ordering::SeqCst);

@@ -68,7 +68,7 @@ fn long_work_leaves_the_core_to_short_requests() {
     let gateway = scene.address();
     assert!(post(gateway, "/small", "application/json", b"{\"a\": 1}").ends_with("\r\n\r\n1"));
     let rest = memory(&scene);
-    let works = (0..4).flat_map(|_| {
+    let works = (0..2).flat_map(|_| {
         [
             begin(gateway, "/group", "application/json", list(20_000)),
             begin(gateway, "/walk", "application/json", list(10_000)),
@@ -83,7 +83,7 @@ fn long_work_leaves_the_core_to_short_requests() {
         assert!(post(gateway, "/small", "application/json", b"{\"a\": 1}").ends_with("\r\n\r\n1"));
         answered += 1;
     }
-    assert!(answered > 100, "{answered}");
+    assert!(answered > 50, "{answered}");
     for work in works {
         let text = work.join().unwrap();
         assert!(text.starts_with("HTTP/1.1 200 "), "{text}");

@@ -49,10 +49,10 @@ fn an_outage_of_the_name_server_keeps_what_was_known() {
 fn several_addresses_share_the_calls_and_a_dead_one_costs_none() {
     let listening = ["127.0.0.1", "127.0.0.2", "[::1]"];
     let (servers, _names, scene) = stage("several", &listening, &["127.0.0.1", "127.0.0.2", "::1", "127.0.0.3"]);
-    let seen = Load::get(scene.address(), 3_000).at_once(32).run();
+    let seen = Load::get(scene.address(), 1_500).at_once(32).run();
     assert!(seen.failures.is_empty(), "{seen:?}");
     let asked: Vec<u64> = servers.iter().map(|server| server.mood.asked()).collect();
-    assert!(asked.iter().all(|asked| *asked > 300), "{asked:?}");
+    assert!(asked.iter().all(|asked| *asked > 150), "{asked:?}");
 }
 
 #[test]

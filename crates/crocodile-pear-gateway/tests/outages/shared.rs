@@ -68,7 +68,7 @@ fn answers_side_by_side_are_byte_exact() {
             true => format!("{{ url: 'https://{}', tls: {{ ca: {ca} }} }}", server.address),
         };
         let scene = Scene::new(name, &upstream);
-        let seen = Load::get(scene.address(), 2_500).at_once(500).wanting(body).run();
+        let seen = Load::get(scene.address(), 1_000).at_once(250).wanting(body).run();
         let connections = server.connections();
         eprintln!("{name}: {} answers on {connections} connections, {} failed", seen.sent, seen.failures.len());
         assert!(seen.failures.is_empty(), "{name}: {:?}", &seen.failures[..seen.failures.len().min(5)]);
@@ -89,7 +89,7 @@ fn clients_that_do_not_read_hold_little_and_nobody_up() {
             stream
         })
         .collect();
-    let seen = Load::get(scene.address(), 2_000).wanting(body).run();
+    let seen = Load::get(scene.address(), 1_000).wanting(body).run();
     assert!(seen.failures.is_empty(), "{seen:?}");
     let grown = resident(scene.gateway.id()).saturating_sub(before);
     eprintln!("{} clients that do not read hold {grown} KiB", stalled.len());
