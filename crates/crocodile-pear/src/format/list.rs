@@ -297,6 +297,31 @@ mod tests {
         }
     }
 
+    /// It takes minutes if what is held is read from its beginning at each byte.
+    #[tokio::test]
+    async fn a_long_item_in_pieces_of_a_byte_is_read_once() {
+        let long = "x".repeat(200_000);
+        for (media, text) in [
+            ("application/json", format!("[\"{long}\"]")),
+            ("application/json", format!("[{{\"{long}\":1}}]")),
+            ("application/json", format!("[{}1]", " ".repeat(long.len()))),
+            ("application/json", format!("[\"{}\"]", "\\\"".repeat(long.len() / 2))),
+            ("application/x-ndjson", format!("\"{long}\"\n")),
+            ("application/json-seq", format!("\x1e\"{long}\"\n")),
+            ("text/csv", format!("a\n{long}\n")),
+            ("text/csv", format!("a\n\"{}\"\n", "\"\"".repeat(long.len() / 2))),
+            ("text/event-stream", format!("data: {long}\n\n")),
+            ("text/event-stream", format!(": {long}\n\ndata: 1\n\n")),
+        ] {
+            let pieces = text.as_bytes().chunks(1).map(Bytes::copy_from_slice).collect();
+            let Ok(OpenedList::List(mut list)) = open(answer(media, pieces), 1 << 20).await else {
+                panic!("no list: {media}")
+            };
+            assert!(list.item().await.expect("sound").is_some(), "{media}");
+            assert!(list.item().await.expect("sound").is_none(), "{media}");
+        }
+    }
+
     #[tokio::test]
     async fn a_long_list_in_one_piece_does_not_hold_the_core() {
         // So long that there are four turns.

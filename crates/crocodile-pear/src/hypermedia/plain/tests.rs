@@ -518,6 +518,26 @@ fn what_is_resolved_is_bounded() {
     assert_eq!(made.to_string().matches('{').count(), 60);
 }
 
+/// It takes minutes if what is held is read from its beginning at each byte.
+#[test]
+fn a_long_text_in_pieces_of_a_byte_is_read_once() {
+    let long = "x".repeat(200_000);
+    for (format, document) in [
+        (Format::JsonApi, format!(r#"{{"data":[{{"type":"a","id":"1","attributes":{{"x":"{long}"}}}}]}}"#)),
+        (Format::JsonApi, format!(r#"{{"{long}":1,"included":[{{"type":"a","id":"{long}"}}],"data":[]}}"#)),
+        (
+            Format::Hal,
+            format!(r#"{{"_embedded":{{"a":[{{"b":"{long}"}}]}},"_links":{{"self":{{"href":"/{long}"}}}}}}"#),
+        ),
+        (Format::Siren, format!(r#"{{"entities":[{{"properties":{{"a":"{long}"}}}}]}}"#)),
+        (Format::Odata, format!(r#"{{"@odata.context":"{long}","value":[{{"a":"{long}"}}]}}"#)),
+        (Format::JsonLd, format!(r#"{{"@graph":[{{"@id":"{long}"}}]}}"#)),
+    ] {
+        let wanted = streamed(&rules(format), &document, document.len()).expect("one piece");
+        assert_eq!(streamed(&rules(format), &document, 1).expect("pieces"), wanted);
+    }
+}
+
 /// `cargo test --release -p crocodile-pear --lib -- --ignored --nocapture plain_beside_transform`
 #[test]
 #[ignore = "it measures, and asserts nothing"]
