@@ -1,8 +1,6 @@
 //! Responses for clients: the one place that makes a response of an answer or an error.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +12,6 @@ use crocodile_pear::unstable::pipeline::flow::Outcome;
 use crocodile_pear::unstable::request::context::Scope;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
-use http_body::Frame;
 
 use crate::http::route::METHODS;
 use crate::server::Refusal;
@@ -234,18 +231,6 @@ fn empty(status: StatusCode) -> Response<AnswerBody> {
 /// An answer to HEAD that says no length, without one being made of its having no body: GET's may have one.
 pub fn untold(response: &mut Response<AnswerBody>) {
     if response.body().is_empty() && !response.headers().contains_key(CONTENT_LENGTH) {
-        *response.body_mut() = AnswerBody::Pulled(Box::pin(Untold));
-    }
-}
-
-/// No body, and nothing said of its length.
-struct Untold;
-
-impl http_body::Body for Untold {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        Poll::Ready(None)
+        *response.body_mut() = AnswerBody::untold();
     }
 }

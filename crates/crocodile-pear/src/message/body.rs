@@ -32,6 +32,18 @@ pub enum AnswerBody {
     Tunnel(Tunnel),
 }
 
+/// No bytes, and nothing said of their length.
+struct Untold;
+
+impl http_body::Body for Untold {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        Poll::Ready(None)
+    }
+}
+
 impl From<Data> for AnswerBody {
     fn from(data: Data) -> Self {
         match data {
@@ -45,6 +57,11 @@ impl AnswerBody {
     /// A body without bytes.
     pub fn empty() -> Self {
         AnswerBody::Bytes(Bytes::new())
+    }
+
+    /// A body without bytes that says no length: the answer to a HEAD request whose GET has a length that is not known.
+    pub fn untold() -> Self {
+        AnswerBody::Pulled(Box::pin(Untold))
     }
 
     /// The number of bytes, if it is known before the body is pulled.

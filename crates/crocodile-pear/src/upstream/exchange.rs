@@ -207,19 +207,23 @@ impl Exchange {
         }
     }
 
+    /// Counts a frame of an answer that another protocol carries, or its end.
+    fn note_frame(&mut self, came: Option<Result<Frame<Bytes>, Error>>) -> Option<Result<Frame<Bytes>, Error>> {
+        let came = came.transpose().map_err(|error| self.fail(error));
+        if let Ok(frame) = &came {
+            let bytes = frame.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
+            self.moments.bytes += bytes;
+            self.clock.moved(bytes);
+            self.finish(Instant::now);
+        }
+        came.transpose()
+    }
+
     fn poll_carried_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let ReadState::Carried(carried) = &mut self.reading else { return Poll::Ready(None) };
         match carried.poll_frame(cx) {
             Poll::Pending => self.wait(Phase::Body, Starved::No, cx).map(|error| Some(Err(self.fail(error)))),
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
-            Poll::Ready(came) => {
-                let data = came.as_ref().and_then(|came| came.as_ref().ok()?.data_ref());
-                let bytes = data.map_or(0, |data| data.len() as u64);
-                self.moments.bytes += bytes;
-                self.clock.moved(bytes);
-                self.finish(Instant::now);
-                Poll::Ready(came)
-            }
+            Poll::Ready(came) => Poll::Ready(self.note_frame(came)),
         }
     }
 
@@ -526,15 +530,7 @@ impl Exchange {
         let ReadState::Shared(stream) = &mut self.reading else { return Poll::Ready(None) };
         match stream.poll_body(cx) {
             Poll::Pending => self.wait(Phase::Body, starved, cx).map(|error| Some(Err(self.fail(error)))),
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(self.fail(error)))),
-            Poll::Ready(came) => {
-                let data = came.as_ref().and_then(|came| came.as_ref().ok()?.data_ref());
-                let bytes = data.map_or(0, |data| data.len() as u64);
-                self.moments.bytes += bytes;
-                self.clock.moved(bytes);
-                self.finish(Instant::now);
-                Poll::Ready(came)
-            }
+            Poll::Ready(came) => Poll::Ready(self.note_frame(came)),
         }
     }
 

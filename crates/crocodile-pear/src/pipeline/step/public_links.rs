@@ -247,7 +247,7 @@ impl PublicLinks {
         answer.headers.remove_all(&FIELDS);
         weaken(&mut answer.headers);
         if *scope.call_method() == Method::HEAD {
-            answer.body = AnswerBody::Pulled(Box::pin(Untold));
+            answer.body = AnswerBody::untold();
             return Ok(answer);
         }
         let mut mapped =
@@ -325,18 +325,6 @@ impl BodyForm {
             Declared::Xml => Some(BodyForm::Xml),
             _ => None,
         }
-    }
-}
-
-/// No body, and no length that is told: that of GET is another one than the upstream's.
-struct Untold;
-
-impl http_body::Body for Untold {
-    type Data = Bytes;
-    type Error = Error;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        Poll::Ready(None)
     }
 }
 
