@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// It takes minutes if what is held is read from its beginning at each byte.
+    /// A reader that begins anew at each byte takes minutes for this.
     #[tokio::test]
     async fn a_long_item_in_pieces_of_a_byte_is_read_once() {
         let long = "x".repeat(200_000);
