@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -276,20 +277,52 @@ fn watch(programs: &Path, folder: &Path) -> io::Result<Child> {
 }
 
 /// Below the ports that the system gives to outgoing connections: one of these could take the port of a server that is started again.
-const PORTS: std::ops::Range<u32> = 10_000..30_000;
+const PORTS: std::ops::Range<u16> = 10_000..30_000;
 
-/// A port that nobody listens on and that is given to nobody else in this process.
+/// The ports that a process claims together.
+const BLOCK: u16 = 100;
+
+/// The ports that this process has claimed and not given yet.
+struct Claimed {
+    /// The first port of each block. While this process listens on it, no other process claims the block.
+    blocks: Vec<TcpListener>,
+    left: std::ops::Range<u16>,
+}
+
+fn listen(port: u16) -> Option<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
+}
+
+/// A port that nobody listens on. Each call gives another one, in this process and in all others that use this function.
 ///
 /// # Errors
-/// There is none.
+/// `AddrInUse` if all are claimed.
 pub fn free_port() -> io::Result<u16> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Processes beside each other begin at different ones.
-    let begin = std::process::id().wrapping_mul(97);
-    let count = PORTS.end - PORTS.start;
-    let ports = (0..count).map(|_| PORTS.start + begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count);
-    let mut ports = ports.filter_map(|port| u16::try_from(port).ok());
-    ports
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .ok_or_else(|| io::ErrorKind::AddrInUse.into())
+    static CLAIMED: Mutex<Claimed> = Mutex::new(Claimed { blocks: Vec::new(), left: 0..0 });
+    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(port) = claimed.left.find(|port| listen(*port).is_some()) {
+            return Ok(port);
+        }
+        let claim = |first| Some((listen(first)?, first + 1..first + BLOCK));
+        let (block, left) = PORTS.step_by(BLOCK.into()).find_map(claim).ok_or(io::ErrorKind::AddrInUse)?;
+        claimed.blocks.push(block);
+        claimed.left = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_other_process_is_given_a_port_of_the_same_block() {
+        let ports: HashSet<u16> = (0..150).map(|_| free_port().expect("a port")).collect();
+        assert_eq!(ports.len(), 150);
+        for port in ports {
+            assert!(listen(port - port % BLOCK).is_none(), "nobody has claimed the block of {port}");
+        }
+    }
 }

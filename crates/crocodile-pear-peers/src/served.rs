@@ -116,18 +116,13 @@ impl Drop for Served {
 
 /// A listener with a queue for as many as connect at once.
 pub fn bind(address: SocketAddr) -> Listener {
-    try_bind(address).unwrap_or_else(|error| panic!("cannot listen on {address}: {error}"))
-}
-
-/// The same.
-///
-/// # Errors
-/// Those of the system: another process may have taken the port since it was free.
-pub fn try_bind(address: SocketAddr) -> io::Result<Listener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // What a server before this one has left need not be waited for.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(1024)?;
-    Ok(socket.into())
+    let bind = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        // What a server before this one has left need not be waited for.
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(1024)?;
+        Ok(socket.into())
+    };
+    bind().unwrap_or_else(|error: io::Error| panic!("cannot listen on {address}: {error}"))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::outages::load::{Load, Seen, times};
 use crate::outages::scene::Scene;
 use crate::stage::moody::Server;
-use crate::stage::ports::free_listener;
+use crate::stage::ports::free_address;
 use crate::stage::{in_parallel, until};
 
 /// The configurations that people write first.
@@ -28,7 +28,7 @@ struct Three {
 
 impl Three {
     fn new(name: &str, more: &str) -> Self {
-        let servers = [(); 3].map(|()| Server::of(free_listener()));
+        let servers = [(); 3].map(|()| Server::at(free_address()));
         let urls = servers.each_ref().map(|server| format!("'http://{}'", server.address)).join(", ");
         let scene = Scene::new(name, &format!("{{ servers: [{urls}]{more} }}"));
         Three { servers, scene }
@@ -110,7 +110,7 @@ fn a_server_that_is_killed_is_hardly_noticed() {
 #[test]
 fn a_stopped_process_is_hardly_noticed() {
     in_parallel(WAYS.len(), WAYS.to_vec(), |(way, more)| {
-        let servers = [(); 3].map(|()| Server::of(free_listener()));
+        let servers = [(); 3].map(|()| Server::at(free_address()));
         let behind = Scene::new(&format!("behind_{way}"), &format!("'http://{}'", servers[2].address));
         let urls =
             [servers[0].address, servers[1].address, behind.address()].map(|at| format!("'http://{at}'")).join(", ");
