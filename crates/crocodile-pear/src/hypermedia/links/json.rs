@@ -67,13 +67,13 @@ enum Inside {
     Text,
 }
 
-/// A text that is held, and whose end is to come. It is read again once it ends, or once twice as much is held: not at each
-/// byte.
+/// A text that is held and has not ended. The text is read again when it ends, or when twice as many bytes are held, and not
+/// at each byte.
 #[derive(Clone, Copy, Debug)]
 struct OpenText {
-    /// Before here it does not end.
+    /// The text does not end before this byte.
     searched: usize,
-    /// So many bytes are held when it is read again.
+    /// The number of held bytes at which the text is read again.
     enough: usize,
 }
 
@@ -121,8 +121,9 @@ impl NewText {
 }
 
 /// Why reading stops before the end of what came.
+#[derive(Clone, Copy)]
 enum ScanStop {
-    /// A text ends in what is to come: not before what is searched.
+    /// A text has not ended. Its end is at the byte `searched` or behind it.
     Open { quote: usize, searched: usize },
 }
 
@@ -199,7 +200,7 @@ impl JsonLinks {
             }
         }
         let stop = self.scan(input, at, map, &mut edits);
-        let kept = self.hold(input, &stop, &mut edits);
+        let kept = self.hold(input, stop, &mut edits);
         self.open = match stop {
             Some(ScanStop::Open { quote, searched }) if kept <= quote && quote < searched => {
                 Some(OpenText { searched: searched - kept, enough: 2 * (input.len() - kept) })
@@ -217,7 +218,7 @@ impl JsonLinks {
     }
 
     /// Where what must be held begins, at the end of what came. What was changed behind it will be read again.
-    fn hold(&mut self, input: &[u8], stop: &Option<ScanStop>, edits: &mut Vec<Edit>) -> usize {
+    fn hold(&mut self, input: &[u8], stop: Option<ScanStop>, edits: &mut Vec<Edit>) -> usize {
         let fits = |at: usize| input.len() - at <= HELD;
         let back = match (&self.object, &self.anchor) {
             (Some(object), _) if fits(object.anchor.at) => Some(object.anchor),
@@ -235,7 +236,7 @@ impl JsonLinks {
             return anchor.at;
         }
         (self.anchor, self.object) = (None, None);
-        let Some(ScanStop::Open { quote, .. }) = *stop else { return input.len() };
+        let Some(ScanStop::Open { quote, .. }) = stop else { return input.len() };
         let longest = if self.expects == Expects::Name { LONGEST_NAME } else { LONGEST };
         // A name may have escapes, six bytes each.
         if input.len() - quote <= longest * 6 {

@@ -22,7 +22,7 @@ pub struct XmlLinks {
     open: Option<OpenTag>,
 }
 
-/// A tag whose end is to come.
+/// A tag that has not ended.
 #[derive(Clone, Copy)]
 struct OpenTag {
     /// Where it begins in what is held.
@@ -141,7 +141,7 @@ impl XmlLinks {
                 self.open = Some(OpenTag { start: open, search });
                 return self.wait(input, at, open, out);
             }
-            // Too long, whether its end is there or not.
+            // A tag that is too long passes as it is, in one piece or in several.
             _ => {
                 out.extend_from_slice(&input[at..=open]);
                 self.state = MarkupState::Skipped(b">");
@@ -238,11 +238,11 @@ fn fate(text: &[u8], place: LinkPlace, map: &mut dyn LinkMap) -> LinkFate {
 
 /// Whether a document type has declarations of its own, in brackets.
 fn declares_inside(rest: &[u8]) -> bool {
-    let bracket = memchr(b'[', rest);
-    bracket.is_some() && memchr(b'>', rest).is_none_or(|close| bracket.is_some_and(|bracket| bracket < close))
+    let end = memchr(b'>', rest).unwrap_or(rest.len());
+    memchr(b'[', &rest[..end]).is_some()
 }
 
-/// A search for the end of a tag, which goes on where it was when more comes.
+/// A search for the end of a tag. When more bytes come, it continues where it stopped.
 #[derive(Clone, Copy, Default)]
 struct TagSearch {
     searched: usize,
