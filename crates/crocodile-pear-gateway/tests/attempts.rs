@@ -34,7 +34,7 @@ const COPIES: usize = 2;
 
 /// The most memory, in KiB, that all copies together may take beside their bodies: each has the window of a decoder, which is
 /// 4 MiB for brotli.
-const MOST: u64 = 24 << 10;
+const MOST: u64 = (4 * COPIES as u64 + 8) << 10;
 
 /// The same with their bodies: a step reads up to 16 MiB of a body, in each copy.
 const MOST_READ: u64 = MOST + ((COPIES as u64 * 16) << 10);

@@ -109,7 +109,7 @@ fn every_query_of_the_dashboard_finds_what_a_gateway_tells() {
     let count = "http_server_request_duration_seconds_count";
     until("requests in Prometheus", || {
         get(gateway.address, "/gone").unwrap();
-        // Prometheus looks once a second.
+        // Prometheus asks the gateway once a second, so more requests would show nothing sooner.
         pause(Duration::from_millis(200));
         query(prometheus, &format!("increase({count}[1m]) > 0")).is_some_and(|series| series > 0)
     });

@@ -46,7 +46,7 @@ fn no_connection_is_lost_while_certificates_are_renewed() {
                 };
                 assert!(get(&mut client, "/who").unwrap().starts_with("HTTP/1.1 200 OK"));
                 made += 1;
-                // There are enough of them: another is worth less than the time of the processor.
+                // A connection every 20 ms is enough, and leaves the processor to other tests.
                 pause(Duration::from_millis(20));
             }
             made

@@ -77,7 +77,7 @@ fn a_password_is_checked_against_its_hash() {
     assert_eq!(basic(&gateway, "eve", "tr0ub4dor").status, 401);
 }
 
-/// A hash that takes longer than a request does otherwise.
+/// A hash that takes at least 30 ms to check.
 fn costly() -> String {
     let mut passes = 1;
     loop {

@@ -28,7 +28,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Its socket lies in a folder of its own among the temporary files, where the name of the socket is short enough.
+        // The browser keeps a socket in a folder of its own among the temporary files, and a killed browser leaves it there.
         let socket = std::fs::read_link(self.profile.join("SingletonSocket")).unwrap_or_default();
         if let Some(folder) = socket.parent().filter(|folder| folder.starts_with(std::env::temp_dir())) {
             let _ = std::fs::remove_dir_all(folder);

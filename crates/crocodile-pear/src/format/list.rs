@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// A reader that begins anew at each byte takes minutes for this.
+    /// The test takes minutes if each byte makes the reader begin again.
     #[tokio::test]
     async fn a_long_item_in_pieces_of_a_byte_is_read_once() {
         let long = "x".repeat(200_000);

@@ -518,7 +518,7 @@ fn what_is_resolved_is_bounded() {
     assert_eq!(made.to_string().matches('{').count(), 60);
 }
 
-/// A reader that begins anew at each byte takes minutes for this.
+/// The test takes minutes if each byte makes the reader begin again.
 #[test]
 fn a_long_text_in_pieces_of_a_byte_is_read_once() {
     let long = "x".repeat(200_000);
