@@ -58,7 +58,13 @@ pub fn both(one: Habits, two: Habits) -> u16 {
         let (one, two) = (one.clone(), two.clone());
         async move {
             let mut first = [0; 3];
-            while stream.peek(&mut first).await.ok()? < first.len() {}
+            loop {
+                match stream.peek(&mut first).await.ok()? {
+                    0 => return None,
+                    length if length == first.len() => break,
+                    _ => {}
+                }
+            }
             if &first == b"PRI" { speak2(stream, two).await } else { speak1(stream, one).await }
         }
     })
