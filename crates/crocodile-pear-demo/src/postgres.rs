@@ -2,7 +2,8 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::fs::{Access, StatVfs, access, statvfs};
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// Longer than a server takes to start on a busy machine.
@@ -251,11 +255,22 @@ pub fn other() -> io::Result<Option<(u32, u32)>> {
     Ok(find("postgres").or_else(|| find("nobody")))
 }
 
+/// The folder of all folders of servers: in memory where that has room, since a server writes a thousand files to begin with.
+pub fn place() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let room = |of: StatVfs| of.f_bavail.saturating_mul(of.f_frsize) > ROOM;
+    let in_memory = statvfs(memory).is_ok_and(room) && access(memory, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    if in_memory { memory.into() } else { std::env::temp_dir() }
+}
+
+/// More than the servers of a machine need at the same time.
+const ROOM: u64 = 4 << 30;
+
 /// A folder that the server may write to, and nobody else may read.
 fn folder(programs: &Path) -> io::Result<Folder> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-{number}", std::process::id()));
+    let folder = place().join(format!("crocodile-pear-postgres-{}-{number}", std::process::id()));
     DirBuilder::new().mode(0o700).create(&folder)?;
     let mut folder = Folder { path: folder, watcher: None };
     if let Some((user, group)) = other()? {
@@ -293,6 +308,15 @@ fn listen(port: u16) -> Option<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
 }
 
+/// Takes a port that nobody listens on. It does not listen there itself: a program that is started in this moment holds all
+/// sockets of this process until it runs, and nobody could listen on the port until then.
+fn take(port: u16) -> rustix::io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    Ok(socket)
+}
+
 /// A port that nobody listens on. Each call gives another one, in this process and in all others that use this function.
 ///
 /// # Errors
@@ -301,7 +325,7 @@ pub fn free_port() -> io::Result<u16> {
     static CLAIMED: Mutex<Claimed> = Mutex::new(Claimed { blocks: Vec::new(), left: 0..0 });
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        if let Some(port) = claimed.left.find(|port| listen(*port).is_some()) {
+        if let Some(port) = claimed.left.find(|port| take(*port).is_ok()) {
             return Ok(port);
         }
         let claim = |first| Some((listen(first)?, first + 1..first + BLOCK));
@@ -324,5 +348,14 @@ mod tests {
         for port in ports {
             assert!(listen(port - port % BLOCK).is_none(), "nobody has claimed the block of {port}");
         }
+    }
+
+    #[test]
+    fn a_port_that_is_still_held_elsewhere_can_be_listened_on() {
+        let port = free_port().expect("a port");
+        let held = take(port).expect("nobody listens");
+        let listener = listen(port).expect("what is held does not listen");
+        take(port).expect_err("somebody listens");
+        drop((held, listener));
     }
 }

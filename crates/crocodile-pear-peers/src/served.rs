@@ -14,6 +14,8 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::wait::found;
+
 /// Any port of this machine.
 pub const ANY: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -114,9 +116,10 @@ impl Drop for Served {
     }
 }
 
-/// A listener with a queue for as many as connect at once.
+/// A listener with a queue for as many as connect at once. A listener that was at this address before may still be there for
+/// a moment: a program that is being started holds all sockets of this process until it runs.
 pub fn bind(address: SocketAddr) -> Listener {
-    let bind = || {
+    let bind = || -> io::Result<Listener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         // What a server before this one has left need not be waited for.
         socket.set_reuse_address(true)?;
@@ -124,5 +127,10 @@ pub fn bind(address: SocketAddr) -> Listener {
         socket.listen(1024)?;
         Ok(socket.into())
     };
-    bind().unwrap_or_else(|error: io::Error| panic!("cannot listen on {address}: {error}"))
+    let free = || match bind() {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
+        bound => Some(bound),
+    };
+    let bound = found(free, || format!("{address} is free"));
+    bound.unwrap_or_else(|error| panic!("cannot listen on {address}: {error}"))
 }

@@ -25,11 +25,10 @@ pub mod schema;
 pub mod script;
 pub mod secure;
 pub mod upstream;
-mod wait;
 
+pub use crocodile_pear_peers::wait::{found, pause, until, within};
 pub use crocodile_pear_peers::{PATIENCE, absent, accept, asked, authority, changing, http2, moody, served, shop};
 pub use parallel::in_parallel;
-pub use wait::{found, pause, until, within};
 
 /// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.
 pub fn program(name: &str) -> std::path::PathBuf {

@@ -229,7 +229,7 @@ fn tests_sleep_in_one_place_alone() {
     let sleeps = |file: &PathBuf| lines(file).iter().any(|line| line.contains(&sleep));
     let found: Vec<PathBuf> =
         all.filter(|file| file.extension().is_some_and(|end| end == "rs")).filter(sleeps).collect();
-    assert_eq!(found, [crates.join("crocodile-pear-stage/src/wait.rs")]);
+    assert_eq!(found, [crates.join("crocodile-pear-peers/src/wait.rs")]);
 }
 
 /// The folder of all crates.

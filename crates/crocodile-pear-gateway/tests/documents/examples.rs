@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crocodile_pear_demo::postgres::place;
+
 use crate::documents::page::{agrees, commands};
 use crate::documents::root;
 use crate::documents::stage::{Demo, Served, postgres, shell};
@@ -57,7 +59,7 @@ fn the_items_answer_as_their_head_says_and_leave_nothing_behind() {
     let text = fs::read_to_string(root().join("examples/items/items.yaml")).unwrap();
     let served = Served::begin(&["demo", "items", "--listen", "127.0.0.1:0"], &[], &std::env::temp_dir());
     let address = served.address("listening on http://");
-    let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-0", served.id()));
+    let folder = place().join(format!("crocodile-pear-postgres-{}-0", served.id()));
     served.line("Ctrl-C stops");
     assert!(folder.exists(), "{}", folder.display());
     for command in commands(&tried(&text)) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crocodile_pear_demo::postgres::programs;
+use crocodile_pear_demo::postgres::{place, programs};
 
 use crate::stage::gateway::Gateway;
 use crate::stage::until;
@@ -28,7 +28,7 @@ fn a_demo_that_is_killed_takes_its_database_along() {
     }
     for signal in ["KILL", "TERM"] {
         let mut demo = Gateway::start(["demo", "items", "--listen", "127.0.0.1:0"], []).unwrap();
-        let folder = std::env::temp_dir().join(format!("crocodile-pear-postgres-{}-0", demo.id()));
+        let folder = place().join(format!("crocodile-pear-postgres-{}-0", demo.id()));
         let server = server(&folder);
         assert!(runs(server));
         demo.signal(signal).unwrap();
