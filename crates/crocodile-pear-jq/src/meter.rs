@@ -401,10 +401,9 @@ impl Meter {
     }
 }
 
-/// Does long work on this thread, as a helper thread would. One test at a time: all have one account of memory.
+/// Does long work on this thread, as a helper thread would.
 #[cfg(test)]
 pub fn alone<T>(job: impl FnOnce() -> T) -> T {
-    let _turn = tests::TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let job = Cell::new(Some(job));
     help(0, &Arc::default(), &|| job.take().map(|job| job())).ok().flatten().expect("memory for it")
 }
@@ -418,8 +417,6 @@ pub fn gives_up<T>(job: impl Fn() -> T) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    pub(super) static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     #[test]
     fn who_waited_for_others_has_its_core_as_long_within_a_bound() {

@@ -6,7 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const MEMORY: u64 = 512 << 20;
 
 static CAPACITY: AtomicU64 = AtomicU64::new(MEMORY);
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+#[cfg(not(test))]
+fn account<T>(act: impl FnOnce(&AtomicU64) -> T) -> T {
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
+    act(&TAKEN)
+}
+
+/// The account of a test, so that several tests may run at once.
+#[cfg(test)]
+fn account<T>(act: impl FnOnce(&AtomicU64) -> T) -> T {
+    thread_local!(static TAKEN: AtomicU64 = const { AtomicU64::new(0) });
+    TAKEN.with(act)
+}
 
 /// Sets how many bytes there are.
 pub fn set_capacity(bytes: u64) {
@@ -20,16 +31,16 @@ pub fn capacity() -> u64 {
 
 /// The bytes that are taken.
 pub fn taken() -> u64 {
-    TAKEN.load(Ordering::Relaxed)
+    account(|taken| taken.load(Ordering::Relaxed))
 }
 
 /// Takes this many bytes, if they are left.
 pub fn take(bytes: u64) -> bool {
     let fits = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= capacity());
-    TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    account(|taken| taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok())
 }
 
 /// Gives them back.
 pub fn give(bytes: u64) {
-    TAKEN.fetch_sub(bytes, Ordering::Relaxed);
+    account(|taken| taken.fetch_sub(bytes, Ordering::Relaxed));
 }
