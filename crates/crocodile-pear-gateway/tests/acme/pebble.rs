@@ -83,7 +83,7 @@ impl Pebble {
         let log = fs::File::options().create(true).append(true).open(self.folder.join("pebble.log")).unwrap();
         let child = Command::new(&self.program)
             .args(["-config".as_ref(), config.as_os_str(), "-dnsserver".as_ref(), self.dns.to_string().as_ref()])
-            .envs([("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "5"), ("PEBBLE_AUTHZREUSE", "0")])
+            .envs([("PEBBLE_VA_NOSLEEP", "1"), ("PEBBLE_WFE_NONCEREJECT", "1"), ("PEBBLE_AUTHZREUSE", "0")])
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn();

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use crate::codings::reader::{CODINGS, write};
 use crate::codings::scene::{Answer, Scene, answer, begin, chunk};
+use crate::stage::client::Head;
 
 const CONFIG: &str = "
 compress: on
@@ -145,10 +146,12 @@ fn a_client_gets_the_coding_that_it_likes_best() {
 #[test]
 fn what_is_not_worth_it_or_forbids_it_is_handed_on() {
     let mut scene = scene();
+    // The second may end between two answers.
+    let undated = |head: &Head| head.fields.iter().filter(|(name, _)| name != "date").cloned().collect::<Vec<_>>();
     for path in ["/png", "/untyped", "/short", "/empty", "/fixed", "/nothing"] {
         let (coded, plain) = (scene.get(path, "gzip"), scene.whole(&format!("GET {path}"), ""));
         sound(&coded);
-        assert_eq!((&coded.head.fields, &coded.body), (&plain.head.fields, &plain.body), "{path}");
+        assert_eq!((undated(&coded.head), &coded.body), (undated(&plain.head), &plain.body), "{path}");
         assert_eq!((coded.field("content-encoding"), coded.field("vary")), (None, None), "{path}");
     }
 }

@@ -19,6 +19,12 @@ use crate::relay::{Relay, Way};
 /// Others have to wait for their turn, and all are served.
 const SLOWER: Meanwhile = Meanwhile { statuses: &[], within: Duration::from_secs(2), right: 100 };
 
+/// So long a process does not run: longer than an upstream may take.
+const FREEZE: Duration = Duration::from_secs(3);
+
+/// All are served when the process runs again.
+const FROZEN: Meanwhile = Meanwhile { within: Duration::from_secs(5), ..SLOWER };
+
 const fn fault(
     name: &'static str,
     meanwhile: Meanwhile,
@@ -30,10 +36,10 @@ const fn fault(
 
 /// The faults of the machine.
 pub(super) const FAULTS: &[Fault] = &[
-    fault("machine/frozen", SLOWER, "", |letter| scene(letter, "", freeze, Own::rest)),
+    fault("machine/frozen", FROZEN, "", |letter| scene(letter, "", freeze, Own::rest)),
     Fault {
         short: true,
-        ..fault("machine/frozen_while_answers_come", SLOWER, "", |letter| {
+        ..fault("machine/frozen_while_answers_come", FROZEN, "", |letter| {
             let strike = |own: &mut Own, gateway: &Gateway| {
                 own.relay.set(Way::Slow(Duration::from_millis(100)));
                 // Calls are on their way.
@@ -89,7 +95,7 @@ pub(super) const FAULTS: &[Fault] = &[
     }),
     fault(
         "machine/upstream_mute",
-        Meanwhile { statuses: &[504], within: Duration::from_secs(1), right: 0 },
+        Meanwhile { statuses: &[504], within: Duration::from_secs(3), right: 0 },
         "",
         |letter| {
             scene(
@@ -191,10 +197,10 @@ impl Own {
     }
 }
 
-/// The process does not run for a second.
+/// The process does not run for a while.
 fn freeze(_: &mut Own, gateway: &Gateway) {
     gateway.signal("STOP").unwrap();
-    pause(Duration::from_secs(1));
+    pause(FREEZE);
     gateway.signal("CONT").unwrap();
 }
 
@@ -232,7 +238,7 @@ fn stage(letter: &str, document: &str, strike: fn(&mut Own, &Gateway), mend: fn(
     let config = Config {
         document: document.to_owned(),
         upstreams: format!(
-            "  {letter}: {{ url: 'http://{}', timeout: {{ connect: 500ms, first_byte: 500ms }} }}\n",
+            "  {letter}: {{ url: 'http://{}', timeout: {{ connect: 2s, first_byte: 2s }} }}\n",
             relay.address
         ),
         endpoints: format!("  GET /{letter}/{{n}}: {letter} /{{n}}\n"),
