@@ -240,7 +240,7 @@ async fn the_page_comes_back_after_a_restart() {
 
 /// Updates in thousands. `PAGE_UPDATES=288` are those of 8 hours at ten a second.
 fn updates() -> u32 {
-    std::env::var("PAGE_UPDATES").ok().and_then(|updates| updates.parse().ok()).unwrap_or(10)
+    std::env::var("PAGE_UPDATES").ok().and_then(|updates| updates.parse().ok()).unwrap_or(3)
 }
 
 #[tokio::test]
