@@ -1,7 +1,5 @@
 //! Calls over real sockets: what is written, what is read, what is kept, and what is told when it breaks.
 
-#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
-
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! A request's record of its calls, over real sockets.
 
-#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
-
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;

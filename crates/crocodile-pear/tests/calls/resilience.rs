@@ -1,7 +1,5 @@
 //! Upstreams that fail, over real sockets: what clients see of it.
 
-#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

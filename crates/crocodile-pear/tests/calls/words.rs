@@ -1,8 +1,5 @@
 //! The words of the library over scripted servers: closures where a configuration has expressions.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
 use axum::Router;
 use axum::extract::Path;
 use axum::routing::get;
