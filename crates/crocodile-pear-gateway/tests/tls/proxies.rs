@@ -47,7 +47,7 @@ fn binary() -> Vec<u8> {
 fn a_trusted_proxy_may_speak_the_proxy_protocol() {
     let listen = "listen: { address: '127.0.0.1:0', proxy_protocol: on }\n";
     let scene =
-        Folder::new("relayed").start(&[listen, "clients: { trust: [127.0.0.1], head: 300ms }", ENDPOINTS].concat());
+        Folder::new("relayed").start(&[listen, "clients: { trust: [127.0.0.1], head: 1s }", ENDPOINTS].concat());
     for (before, wanted) in [
         (&b"PROXY TCP4 192.0.2.7 10.0.0.1 56324 443\r\n"[..], "\"192.0.2.7\""),
         (b"PROXY TCP6 2001:db8::1 ::1 56324 443\r\n", "\"2001:db8::1\""),

@@ -6,11 +6,11 @@ use crate::upgrade::scene::{Close, Scene, config};
 
 #[test]
 fn silence_ends_a_tunnel_on_both_sides() {
-    let scene = Scene::new("upgrade: { to: websocket, idle: 300ms }", "log: { access: true }");
+    let scene = Scene::new("upgrade: { to: websocket, idle: 1s }", "log: { access: true }");
     let (mut client, mut upstream) = scene.tunnel();
     let since = Instant::now();
     // Either side may speak to keep it.
-    while since.elapsed() < Duration::from_millis(700) {
+    while since.elapsed() < Duration::from_millis(1500) {
         upstream.send("x");
         assert_eq!(client.exactly(1), b"x");
         client.quiet(Duration::from_millis(50));
@@ -22,9 +22,9 @@ fn silence_ends_a_tunnel_on_both_sides() {
 
 #[test]
 fn the_times_of_a_call_and_of_a_request_are_not_those_of_a_tunnel() {
-    let scene = Scene::new("timeout: 200ms, upgrade: { to: websocket, idle: never }", "clients: { keep: 200ms }");
+    let scene = Scene::new("timeout: 1s, upgrade: { to: websocket, idle: never }", "clients: { keep: 1s }");
     let (mut client, mut upstream) = scene.tunnel();
-    client.quiet(Duration::from_millis(600));
+    client.quiet(Duration::from_millis(1_500));
     upstream.send("x");
     assert_eq!(client.exactly(1), b"x");
 }
@@ -70,7 +70,7 @@ fn a_stop_ends_tunnels_when_the_time_for_it_is_over() {
     assert_eq!(client.rest(), (vec![], Close::Reset));
     assert_eq!(upstream.rest(), (vec![], Close::Reset));
     let waited = since.elapsed();
-    assert!(waited >= Duration::from_millis(450) && waited < Duration::from_secs(5), "{waited:?}");
+    assert!(waited >= Duration::from_millis(450) && waited < Duration::from_secs(30), "{waited:?}");
     assert!(scene.gateway.ended().unwrap().success());
     scene.gateway.logged("*access*status=101*bytes=4*client-gone*").unwrap();
 }

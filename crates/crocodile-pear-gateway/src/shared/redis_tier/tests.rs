@@ -270,8 +270,9 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
     assert!(one.put(one.cache().mark(), "/2", "kept"));
     server.signal(Signal::STOP);
     let begun = Instant::now();
-    (0..100).for_each(|_| assert_eq!(other.shared("/1"), None));
-    assert!(begun.elapsed() < Duration::from_millis(400), "{:?}", begun.elapsed());
+    // A thousand waits would take 20 seconds.
+    (0..1_000).for_each(|_| assert_eq!(other.shared("/1"), None));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     one.cache().purge(&Purge::Tag("/1".into()), PurgeMode::Hard);
     // What has tags is not trusted while purges cannot be heard.
     wait(|| one.own("/2") == Some(true));
