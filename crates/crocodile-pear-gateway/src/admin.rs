@@ -31,7 +31,7 @@ use crate::server::{
     self, ClientRequest, Connection, Ending, Handler, Handover, Listeners, Mode, Observer, Refusal, Reply, ResponseEnd,
     Settings, Shutdown,
 };
-use crate::telemetry::analytics::{self, ExportFormat, Query, Statistics};
+use crate::telemetry::analytics::{self, ExportFormat, NotKept, Query, Statistics};
 use crate::telemetry::metrics::Metrics;
 
 /// The operators' listener while it serves.
@@ -261,9 +261,15 @@ fn analytics(query: &str, analytics: &Statistics) -> Response<AnswerBody> {
         Err(told) => return response::refuse(StatusCode::BAD_REQUEST, &told),
     };
     match (analytics.answer(&query), format) {
-        (None, _) => response::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`"),
-        (Some(rows), ExportFormat::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),
-        (Some(rows), ExportFormat::Json) => response::json(&analytics::json(&rows)),
+        (Err(NotKept::Unconfigured), _) => {
+            response::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`")
+        }
+        (Err(NotKept::Unusable), _) => {
+            let told = "the folder of `analytics` cannot be used now: the log says why";
+            response::refuse(StatusCode::SERVICE_UNAVAILABLE, told)
+        }
+        (Ok(rows), ExportFormat::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),
+        (Ok(rows), ExportFormat::Json) => response::json(&analytics::json(&rows)),
     }
 }
 

@@ -1,13 +1,11 @@
 //! Figures over minutes, hours and days: they are exact, and they survive a restart.
 
-use crate::stage;
-
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::stage::found;
 use crate::stage::front::Scene;
 use crate::stage::shop::Shop;
 
@@ -41,15 +39,14 @@ fn sum(rows: &[Value], name: &str) -> u64 {
     rows.iter().map(|row| row[name].as_u64().unwrap()).sum()
 }
 
-/// All together, once so many requests are counted: a client has its answer a moment before.
+/// All together, once so many requests are counted: a client has its answer a moment before. The files are opened a moment
+/// after the gateway listens.
 fn all(scene: &Scene, requests: u64) -> Vec<Value> {
-    let patience = Instant::now() + stage::PATIENCE;
-    loop {
-        let rows = rows(scene, "last=2d&span=day&by=all");
-        if sum(&rows, "requests") >= requests || Instant::now() > patience {
-            return rows;
-        }
-    }
+    let rows = || serde_json::from_str::<Vec<Value>>(&scene.admin("/analytics?last=2d&span=day&by=all")).ok();
+    found(
+        || rows().filter(|rows| sum(rows, "requests") >= requests),
+        || format!("{requests} requests, but {:?}", rows()),
+    )
 }
 
 fn figures(row: &Value, names: &[&str]) -> Vec<u64> {
@@ -108,4 +105,13 @@ fn figures_are_exact_and_survive_a_restart() {
         }
     }
     assert!(scene.admin("/analytics?last=week").contains("`last` is `week`; write `90m`, `24h` or `7d`"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_told() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("analytics-file");
+    std::fs::write(&file, "").unwrap();
+    let scene = Scene::new(&CONFIG.replace("${FOLDER}", file.to_str().unwrap()), &shop());
+    let told = || scene.admin("/analytics").contains("cannot be used now: the log says why").then_some(());
+    found(told, || scene.admin("/analytics"));
 }

@@ -63,6 +63,15 @@ struct AnalyticsState {
     closed: bool,
 }
 
+/// Why no figures are kept.
+#[derive(Clone, Copy, Debug)]
+pub enum NotKept {
+    /// No folder is configured.
+    Unconfigured,
+    /// The folder cannot be used, or another process has it still.
+    Unusable,
+}
+
 impl Statistics {
     /// The number by which a route is counted. A reload counts on.
     pub fn route(&self, name: &str) -> u32 {
@@ -162,16 +171,20 @@ impl Statistics {
         self.lock().archive.is_some()
     }
 
-    /// Rows that answer a question, oldest first; nothing, where no figures are kept.
-    pub fn answer(&self, query: &Query) -> Option<Vec<Row>> {
+    /// Rows that answer a question, oldest first.
+    ///
+    /// # Errors
+    /// No figures are kept.
+    pub fn answer(&self, query: &Query) -> Result<Vec<Row>, NotKept> {
         let now = now();
         self.collect(now);
         let (current, reader) = {
             let state = self.lock();
-            (state.rows(), state.archive.as_ref()?.reader())
+            let why = if state.settings.is_some() { NotKept::Unusable } else { NotKept::Unconfigured };
+            (state.rows(), state.archive.as_ref().ok_or(why)?.reader())
         };
         // The files are read without the lock.
-        Some(report::answer(query, now, &reader, current))
+        Ok(report::answer(query, now, &reader, current))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, AnalyticsState> {
