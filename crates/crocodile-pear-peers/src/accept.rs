@@ -1,10 +1,12 @@
 //! Connections that are each served on a thread of their own, by calls that block.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use crate::served::{ANY, bind};
 
 /// A listener. It ends with the process: nobody knows its port once the test is over.
 #[derive(Clone)]
@@ -16,7 +18,7 @@ pub struct Accepting {
 impl Accepting {
     /// Serves each connection so, and closes it then. A request that cannot be read is printed: the test may wait for it.
     pub fn begin(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let listener = bind(ANY.into());
         let address = listener.local_addr().expect("it is bound");
         let (connections, serve) = (Arc::new(AtomicUsize::new(0)), Arc::new(serve));
         let counted = connections.clone();
