@@ -200,7 +200,7 @@ fn run(table: &str, attempts: Vec<Attempt>, most: u64) -> Outcome {
         let line = format!("{:<60} {ends:?} {:.1} MiB, {worst:.1?}", attempt.name, grown as f64 / 1024.0);
         println!("{line}");
         // The machine has other work than this test.
-        let bounded = grown < most && worst < Duration::from_secs(15);
+        let bounded = grown < most && worst < Duration::from_secs(5);
         if !bounded || ends.iter().any(|end| !attempt.ends.contains(&end.as_str())) {
             outcome.failed.push(line);
         }

@@ -114,7 +114,7 @@ fn shop() -> Shop {
 
 fn config() -> String {
     let mut config =
-        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 4s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
+        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
     for ((name, steps), format) in STEPS.into_iter().flat_map(|step| FORMATS.map(|format| (step, format))) {
         for (on_error, bodies) in ON_ERROR.into_iter().flat_map(|on_error| [(on_error, true), (on_error, false)]) {
             writeln!(
@@ -249,7 +249,7 @@ fn no_failure_is_a_row_of_a_table() {
         stream.write_all(&answer(200, "content-type: application/json\r\n", format!("{{\"n\":{number}}}")))
     });
     let mut config =
-        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 4s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
+        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
     for on_error in ON_ERROR {
         writeln!(
             config,
@@ -289,7 +289,7 @@ fn a_statement_is_not_run_for_what_failed() {
     let Some(database) = Database::start() else { return };
     let mut config = format!(
         "databases: {{ main: {{ url: '{}' }} }}\n\
-         upstreams: {{ shop: {{ url: 'http://${{SHOP}}', timeout: 4s, retry: {{ attempts: 1 }} }} }}\nendpoints:\n",
+         upstreams: {{ shop: {{ url: 'http://${{SHOP}}', timeout: 1s, retry: {{ attempts: 1 }} }} }}\nendpoints:\n",
         database.url()
     );
     for on_error in ON_ERROR {
@@ -335,7 +335,7 @@ fn a_statement_is_not_run_for_what_failed() {
 
 #[test]
 fn a_whole_of_which_a_part_failed_fails() {
-    let config = "upstreams: { shop: { url: 'http://${SHOP}', timeout: 4s, retry: { attempts: 1 } } }\n\
+    let config = "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\n\
         endpoints:\n\
         \x20 GET /merge/{how}: { pipeline: [ requests: { a: shop /good, b: 'shop /how/{how}' }, merge: '[$a, $b]' ] }\n\
         \x20 GET /list/{how}: { pipeline: [ requests: { a: shop /good, b: 'shop /how/{how}' }, merge: . ] }\n\

@@ -18,10 +18,10 @@ use crate::stage::until;
 const CLIENTS: u64 = 8;
 
 /// All that the configuration allows: a wait for a connection and for an answer, on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(8);
 
 /// From the moment in which the server is back to the first write. The goal is a second; a busy machine adds to it.
-const RECOVERY: Duration = Duration::from_secs(15);
+const RECOVERY: Duration = Duration::from_secs(5);
 
 fn writes() -> u64 {
     std::env::var("WRITES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
