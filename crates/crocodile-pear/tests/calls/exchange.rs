@@ -12,7 +12,7 @@ use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::http::loop_detection;
 use crocodile_pear::unstable::message::answer::Answer;
 use crocodile_pear::unstable::message::body::AnswerBody;
-use crocodile_pear::unstable::upstream::{ReadyUpstream, Timeouts, Trailing, UpstreamCall, UpstreamSettings};
+use crocodile_pear::unstable::upstream::{ReadyUpstream, Timeouts, UpstreamCall, UpstreamSettings};
 use crocodile_pear_peers::absent::full;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::{Frame, SizeHint};
@@ -21,6 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+
+use crate::call::{get, with};
 
 /// A scripted upstream, and the client's view of it.
 struct Stage {
@@ -147,16 +149,8 @@ async fn whole(answer: Answer) -> Result<Whole, Error> {
     Ok(Whole { status, headers, body, trailers })
 }
 
-fn get(target: &str) -> UpstreamCall {
-    with(Method::GET, target, None)
-}
-
 fn post(body: AnswerBody) -> UpstreamCall {
     with(Method::POST, "/x", Some(body))
-}
-
-fn with(method: Method, target: &str, body: Option<AnswerBody>) -> UpstreamCall {
-    UpstreamCall { method, body, trailing: Trailing::own(), ..UpstreamCall::get(target.into()) }
 }
 
 fn text(text: &'static str) -> AnswerBody {
