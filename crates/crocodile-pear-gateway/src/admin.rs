@@ -264,8 +264,8 @@ fn analytics(query: &str, analytics: &Statistics) -> Response<AnswerBody> {
         (Err(NotKept::Unconfigured), _) => {
             response::refuse(StatusCode::NOT_FOUND, "nothing is kept: write `analytics: FOLDER`")
         }
-        (Err(NotKept::Unusable), _) => {
-            let told = "the folder of `analytics` cannot be used now: the log says why";
+        (Err(NotKept::NotOpen), _) => {
+            let told = "the folder of `analytics` is not open yet or cannot be opened: see the log";
             response::refuse(StatusCode::SERVICE_UNAVAILABLE, told)
         }
         (Ok(rows), ExportFormat::Csv) => text("text/csv; charset=utf-8", analytics::csv(&rows)),

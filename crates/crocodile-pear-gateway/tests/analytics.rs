@@ -39,8 +39,8 @@ fn sum(rows: &[Value], name: &str) -> u64 {
     rows.iter().map(|row| row[name].as_u64().unwrap()).sum()
 }
 
-/// All together, once so many requests are counted: a client has its answer a moment before. The files are opened a moment
-/// after the gateway listens.
+/// The rows of all routes together, when this number of requests is counted. A request is counted a moment after its answer,
+/// and the files are opened a moment after the gateway listens.
 fn all(scene: &Scene, requests: u64) -> Vec<Value> {
     let rows = || serde_json::from_str::<Vec<Value>>(&scene.admin("/analytics?last=2d&span=day&by=all")).ok();
     found(
@@ -112,6 +112,6 @@ fn a_folder_that_cannot_be_used_is_told() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("analytics-file");
     std::fs::write(&file, "").unwrap();
     let scene = Scene::new(&CONFIG.replace("${FOLDER}", file.to_str().unwrap()), &shop());
-    let told = || scene.admin("/analytics").contains("cannot be used now: the log says why").then_some(());
+    let told = || scene.admin("/analytics").contains("is not open yet or cannot be opened: see the log").then_some(());
     found(told, || scene.admin("/analytics"));
 }

@@ -68,8 +68,8 @@ struct AnalyticsState {
 pub enum NotKept {
     /// No folder is configured.
     Unconfigured,
-    /// The folder cannot be used, or another process has it still.
-    Unusable,
+    /// The folder is not open yet, cannot be opened, or still belongs to another process.
+    NotOpen,
 }
 
 impl Statistics {
@@ -180,7 +180,7 @@ impl Statistics {
         self.collect(now);
         let (current, reader) = {
             let state = self.lock();
-            let why = if state.settings.is_some() { NotKept::Unusable } else { NotKept::Unconfigured };
+            let why = if state.settings.is_some() { NotKept::NotOpen } else { NotKept::Unconfigured };
             (state.rows(), state.archive.as_ref().ok_or(why)?.reader())
         };
         // The files are read without the lock.
