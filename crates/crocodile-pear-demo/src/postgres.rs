@@ -255,7 +255,7 @@ pub fn other() -> io::Result<Option<(u32, u32)>> {
     Ok(find("postgres").or_else(|| find("nobody")))
 }
 
-/// The folder of all folders of servers: in memory where that has room, since a server writes a thousand files to begin with.
+/// The folder in which each server gets its own folder. It is in memory if there is room: a new server writes a thousand files.
 pub fn place() -> PathBuf {
     let memory = Path::new("/dev/shm");
     let room = |of: StatVfs| of.f_bavail.saturating_mul(of.f_frsize) > ROOM;
@@ -263,7 +263,7 @@ pub fn place() -> PathBuf {
     if in_memory { memory.into() } else { std::env::temp_dir() }
 }
 
-/// More than the servers of a machine need at the same time.
+/// The free bytes of memory that there must be: more than all servers of a machine need at the same time.
 const ROOM: u64 = 4 << 30;
 
 /// A folder that the server may write to, and nobody else may read.
@@ -297,7 +297,7 @@ const PORTS: std::ops::Range<u16> = 10_000..30_000;
 /// The ports that a process claims together.
 const BLOCK: u16 = 100;
 
-/// The ports that this process has claimed and not given yet.
+/// The ports that this process has claimed and has not given out yet.
 struct Claimed {
     /// The first port of each block. While this process listens on it, no other process claims the block.
     blocks: Vec<TcpListener>,
@@ -308,8 +308,8 @@ fn listen(port: u16) -> Option<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
 }
 
-/// Takes a port that nobody listens on. It does not listen there itself: a program that is started in this moment holds all
-/// sockets of this process until it runs, and nobody could listen on the port until then.
+/// Binds a socket to a port that nobody listens on. The socket does not listen: a program that is being started has a copy of
+/// each socket of this process until it runs, and a copy that listens would keep everybody from the port.
 fn take(port: u16) -> rustix::io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;

@@ -116,8 +116,8 @@ impl Drop for Served {
     }
 }
 
-/// A listener with a queue for as many as connect at once. A listener that was at this address before may still be there for
-/// a moment: a program that is being started holds all sockets of this process until it runs.
+/// A listener with room for 1,024 connections that wait to be accepted. If the address is in use, it waits until it is free: a
+/// program that is being started has a copy of each socket of this process until it runs.
 pub fn bind(address: SocketAddr) -> Listener {
     let bind = || -> io::Result<Listener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;

@@ -71,7 +71,7 @@ impl Database {
     pub fn signal(&self, signal: &str) {
         assert_eq!(Arc::strong_count(&self.server), 1, "no other test has this server");
         let server = self.server.id();
-        // One of those that it has started may end meanwhile.
+        // A child of the server may end before the signal is sent.
         let children = format!("kill -s {signal} $(cat /proc/{server}/task/*/children) 2>/dev/null");
         let all = format!("kill -s {signal} {server} && {{ {children} || :; }}");
         assert!(Command::new("sh").args(["-c", &all]).status().unwrap().success());

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use crocodile_pear_demo::postgres;
 
-/// A port that nobody listens on, and that no other test and no demo is given.
+/// A port that nobody listens on. No other test and no demo gets the same port.
 pub fn free_port() -> u16 {
     postgres::free_port().expect("a free port")
 }

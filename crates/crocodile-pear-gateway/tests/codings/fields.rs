@@ -146,7 +146,7 @@ fn a_client_gets_the_coding_that_it_likes_best() {
 #[test]
 fn what_is_not_worth_it_or_forbids_it_is_handed_on() {
     let mut scene = scene();
-    // The second may end between two answers.
+    // The next second may begin between the two answers, so `date` is not compared.
     let undated = |head: &Head| head.fields.iter().filter(|(name, _)| name != "date").cloned().collect::<Vec<_>>();
     for path in ["/png", "/untyped", "/short", "/empty", "/fixed", "/nothing"] {
         let (coded, plain) = (scene.get(path, "gzip"), scene.whole(&format!("GET {path}"), ""));

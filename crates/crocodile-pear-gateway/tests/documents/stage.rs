@@ -125,7 +125,7 @@ pub fn shell(line: &str, folder: &Path) -> Output {
     let line = line.replace("curl ", "curl -sS ");
     let binary = Path::new(BINARY).parent().unwrap().display();
     let path = std::env::var("PATH").unwrap_or_default();
-    // A name without a folder would be looked for after a fork, which copies the page tables of all tests.
+    // For a name without a folder, `Command` forks and then searches `PATH`. A fork copies the page tables of all tests.
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &line]).current_dir(folder).env("PATH", format!("{binary}:{path}")).env("NO_COLOR", "1");
     // Help is wrapped for the reader of the reference, not for this terminal.

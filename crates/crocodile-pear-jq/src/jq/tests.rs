@@ -548,7 +548,7 @@ fn a_list_has_at_most_the_memory_that_is_promised() {
 }
 
 /// The copy of a text shares the letters, but takes 32 bytes of its own: 800 copies of 8,000 texts are 300 MB, and 100 of as
-/// many fields. So many copies are refused, and an eighth of them is made.
+/// many fields. This number of copies is refused, and an eighth of it is allowed.
 fn copies_are_bounded(input: &str, sources: &[(&str, u32)]) {
     for (source, copies) in sources {
         let of = |copies: u32| outputs(&format!(". as $all | [range({copies}) | $all | {source}] | length"), input);

@@ -12,7 +12,7 @@ fn account<T>(act: impl FnOnce(&AtomicU64) -> T) -> T {
     act(&TAKEN)
 }
 
-/// The account of a test, so that several tests may run at once.
+/// Each test has an account of its own, so that several tests may run at the same time.
 #[cfg(test)]
 fn account<T>(act: impl FnOnce(&AtomicU64) -> T) -> T {
     thread_local!(static TAKEN: AtomicU64 = const { AtomicU64::new(0) });

@@ -19,7 +19,7 @@ use crate::relay::{Relay, Way};
 /// Others have to wait for their turn, and all are served.
 const SLOWER: Meanwhile = Meanwhile { statuses: &[], within: Duration::from_secs(2), right: 100 };
 
-/// So long a process does not run: longer than an upstream may take.
+/// The time for which a process is stopped. It is longer than the timeouts of the upstream.
 const FREEZE: Duration = Duration::from_secs(3);
 
 /// All are served when the process runs again.
