@@ -116,7 +116,7 @@ impl Drop for Served {
     }
 }
 
-/// A listener with room for 1,024 connections that wait to be accepted. If the address is in use, it waits until it is free: a
+/// A listener with room for 1,024 connections that wait to be accepted. An address that is in use is waited for: a
 /// program that is being started has a copy of each socket of this process until it runs.
 pub fn bind(address: SocketAddr) -> Listener {
     let bind = || -> io::Result<Listener> {
