@@ -12,8 +12,14 @@ use crate::shop::{Shop, answer};
 /// A token that is new is not known, and nobody can be asked.
 const UNKNOWN: Meanwhile = Meanwhile { statuses: &[503], within: Duration::from_secs(1), right: 0 };
 
+/// How long the gateway waits for a service that is silent. It is longer than a busy machine takes to answer.
+const TIMEOUT: &str = "2s";
+
+/// It is answered when `TIMEOUT` is over.
+const SILENT: Duration = Duration::from_secs(3);
+
 /// The service decides each time.
-const UNDECIDED: Meanwhile = Meanwhile { statuses: &[502, 503, 504], within: Duration::from_secs(1), right: 0 };
+const UNDECIDED: Meanwhile = Meanwhile { statuses: &[502, 503, 504], within: SILENT, right: 0 };
 
 const SLOW: Way = Way::Slow(Duration::from_millis(10));
 
@@ -30,9 +36,12 @@ const fn fault(
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
         short: true,
-        ..fault("identity/introspection_silent", UNKNOWN, "cannot check a token", |letter| {
-            introspected(letter, Way::Silent)
-        })
+        ..fault(
+            "identity/introspection_silent",
+            Meanwhile { within: SILENT, ..UNKNOWN },
+            "cannot check a token",
+            |letter| introspected(letter, Way::Silent),
+        )
     },
     fault("identity/introspection_reset", UNKNOWN, "cannot check a token", |letter| introspected(letter, Way::Reset)),
     fault("identity/introspection_garbage", UNKNOWN, "cannot check a token", |letter| {
@@ -93,7 +102,8 @@ fn with(field: String, ask: Ask) -> Ask {
 
 fn introspected(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
     let config = |letter: &str, url: &str| {
-        let method = format!("introspection: {{ url: '{url}/i', client_id: me, client_secret: hush, timeout: 300ms }}");
+        let method =
+            format!("introspection: {{ url: '{url}/i', client_id: me, client_secret: hush, timeout: {TIMEOUT} }}");
         Config { endpoints: guarded(letter, &method), ..Config::default() }
     };
     staged(letter, way, r#"{"active":true,"sub":"ada"}"#, config, |letter, number| {
@@ -117,8 +127,8 @@ fn keyed(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
 
 fn forwarded(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
     let config = |letter: &str, url: &str| Config {
-        upstreams: format!("  {letter}: {{ url: '{url}', timeout: {{ connect: 300ms }} }}\n"),
-        endpoints: guarded(letter, &format!("forward: {{ to: {letter}, timeout: 300ms }}")),
+        upstreams: format!("  {letter}: {{ url: '{url}', timeout: {{ connect: {TIMEOUT} }} }}\n"),
+        endpoints: guarded(letter, &format!("forward: {{ to: {letter}, timeout: {TIMEOUT} }}")),
         ..Config::default()
     };
     staged(letter, way, "{}", config, |letter, number| Ask::get(format!("/{letter}/{number}"), "1"))
