@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::stage::client::{Client, Piece};
 use crate::stage::database::Database;
 use crate::stage::front::{Scene, ask, get};
+use crate::stage::in_parallel;
 use crate::stage::shop::{Shop, answer, close};
 
 /// How the shop answers the item in the middle.
@@ -167,21 +168,14 @@ fn each_failure_is_what_on_error_says_behind_each_step() {
     let shop = shop();
     let scene = Scene::new(&config(), &shop);
     let address = scene.gateway.address;
-    std::thread::scope(|threads| {
-        for (name, _) in STEPS {
-            for (on_error, format) in ON_ERROR.into_iter().flat_map(|on_error| FORMATS.map(|format| (on_error, format)))
-            {
-                threads.spawn(move || {
-                    for (bodies, (how, does)) in
-                        [true, false].into_iter().flat_map(|bodies| HOWS.map(|how| (bodies, how)))
-                    {
-                        let target = format!("/{name}/{format}/{on_error}/{bodies}/{how}");
-                        let heard = listen(&mut Client::connect(address).unwrap(), &target);
-                        let cell = Cell { name, format, on_error, bodies, does };
-                        check(cell, &format!("{target}: {heard:?}"), heard);
-                    }
-                });
-            }
+    let rows = STEPS.iter().flat_map(|(name, _)| ON_ERROR.map(|on_error| (*name, on_error)));
+    let rows = rows.flat_map(|(name, on_error)| FORMATS.map(|format| (name, on_error, format))).collect();
+    // With more at the same time, a busy machine does not answer within the timeout of the upstream.
+    in_parallel(36, rows, |(name, on_error, format)| {
+        for (bodies, (how, does)) in [true, false].into_iter().flat_map(|bodies| HOWS.map(|how| (bodies, how))) {
+            let target = format!("/{name}/{format}/{on_error}/{bodies}/{how}");
+            let heard = listen(&mut Client::connect(address).unwrap(), &target);
+            check(Cell { name, format, on_error, bodies, does }, &format!("{target}: {heard:?}"), heard);
         }
     });
     println!("{} cells", STEPS.len() * FORMATS.len() * ON_ERROR.len() * 2 * HOWS.len());
