@@ -29,7 +29,6 @@ mod streamflow;
 mod table;
 mod thumbnails;
 mod upstream;
-mod wide;
 mod wire;
 
 use std::process::ExitCode;
@@ -71,8 +70,6 @@ enum Bench {
     Fifteen(fifteen::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
     Rc10k(rc10k::Options),
-    /// A hundred thousand calls waiting at once over HTTP/2, for few clients
-    Wide(wide::Options),
     /// Source C: cold and kept connections over a link of 15 ms
     Keepalive(keepalive::Options),
     /// Source E: a REST API on PostgreSQL under up to 1,000 clients, beside pgbench, fastify and Go, with pictures
@@ -130,7 +127,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Loop(options) => repeat::run(options).await,
         Bench::Fifteen(options) => fifteen::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
-        Bench::Wide(options) => wide::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
         Bench::Library(options) => library::run(options).await,

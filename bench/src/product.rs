@@ -241,22 +241,6 @@ upstreams:
     )
 }
 
-/// So many calls for one request, over HTTP/2.
-pub fn wide(listen: SocketAddr, server: SocketAddr, calls: u32) -> String {
-    format!(
-        "\
-listen: {listen}
-upstreams:
-  up: {{ url: 'http://{server}', protocol: http2 }}
-endpoints:
-  GET /wide:
-    pipeline:
-      - request: {{ to: up, path: '/item?n={{.}}', for_each: 'range({calls})', limit: {calls} }}
-      - concatenate: {{ as: json, body_only: true }}
-"
-    )
-}
-
 /// A proxy of an upstream that is written like this.
 pub fn proxy(listen: SocketAddr, upstream: &str) -> String {
     format!(
