@@ -5,7 +5,6 @@ mod caches;
 mod calls;
 mod client;
 mod compression;
-mod details;
 mod downloads;
 mod edge;
 mod expected;
@@ -58,8 +57,6 @@ enum Bench {
     Shape(shape::Options),
     /// The cost of a call, and of an item, in requests that nginx proxies, beside the bound of each
     Calls(calls::Options),
-    /// The cost of a list and a hundred followed links: CPU of the gateway for one request of a client
-    Details(details::Options),
     /// Time, size, CPU and memory of a large streamed answer, without compression and with each
     Compression(compression::Options),
     /// Sixty pictures in a browser, one request each and one for all: when each is there
@@ -121,7 +118,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Streamflow(options) => streamflow::run(options).await,
         Bench::Shape(options) => shape::run(&options),
         Bench::Calls(options) => calls::run(options).await,
-        Bench::Details(options) => details::run(options).await,
         Bench::Compression(options) => compression::run(options).await,
         Bench::Thumbnails(options) => thumbnails::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
