@@ -16,7 +16,6 @@ mod items;
 mod keepalive;
 mod library;
 mod load;
-mod logs;
 mod peers;
 mod process;
 mod product;
@@ -75,8 +74,6 @@ enum Bench {
     Library(library::Options),
     /// Faults while requests come: what clients get, when all is well again, what the log tells
     Faults(faults::Options),
-    /// A route that fails and logs while nobody reads the log: latencies of another route
-    Logs(logs::Options),
     /// Tasks of hypermedia with Django REST framework and json-server: a client that follows links, and one request
     Hypermedia(hypermedia::Options),
     /// Forward authentication, files and mirrors: CPU and latencies, beside nginx
@@ -127,7 +124,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Items(options) => items::run(options).await,
         Bench::Library(options) => library::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
-        Bench::Logs(options) => logs::run(options).await,
         Bench::Hypermedia(options) => hypermedia::run(options).await,
         Bench::Edge(options) => edge::run(options).await,
         Bench::Caches(options) => caches::run(options).await,
