@@ -9,7 +9,6 @@ mod downloads;
 mod edge;
 mod expected;
 mod faults;
-mod fifteen;
 mod hold;
 mod hypermedia;
 mod items;
@@ -62,8 +61,6 @@ enum Bench {
     Thumbnails(thumbnails::Options),
     /// The same request many times over many connections, each answer compared byte by byte
     Loop(repeat::Options),
-    /// Fifteen configurations that people write, each answer compared with its own request
-    Fifteen(fifteen::Options),
     /// Source B: ten thousand calls waiting at once, and what the gateway needs for them
     Rc10k(rc10k::Options),
     /// Source C: cold and kept connections over a link of 15 ms
@@ -118,7 +115,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Compression(options) => compression::run(options).await,
         Bench::Thumbnails(options) => thumbnails::run(options).await,
         Bench::Loop(options) => repeat::run(options).await,
-        Bench::Fifteen(options) => fifteen::run(options).await,
         Bench::Rc10k(options) => rc10k::run(options).await,
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
