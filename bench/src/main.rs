@@ -6,7 +6,6 @@ mod calls;
 mod client;
 mod compression;
 mod downloads;
-mod edge;
 mod expected;
 mod faults;
 mod hold;
@@ -73,8 +72,6 @@ enum Bench {
     Faults(faults::Options),
     /// Tasks of hypermedia with Django REST framework and json-server: a client that follows links, and one request
     Hypermedia(hypermedia::Options),
-    /// Forward authentication, files and mirrors: CPU and latencies, beside nginx
-    Edge(edge::Options),
     /// Random endpoints behind nginx, Varnish and Traffic Server as caches, with two clients each
     Caches(caches::Options),
     /// A hundred downloads of 50 MiB over HTTP/2 for each kind of client: how many of them stop
@@ -121,7 +118,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Library(options) => library::run(options).await,
         Bench::Faults(options) => faults::run(options).await,
         Bench::Hypermedia(options) => hypermedia::run(options).await,
-        Bench::Edge(options) => edge::run(options).await,
         Bench::Caches(options) => caches::run(options).await,
         Bench::Downloads(options) => downloads::run(options).await,
         Bench::Hold(options) => hold::run(options).await,

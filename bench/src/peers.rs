@@ -95,31 +95,6 @@ pub fn gzip(rows: SocketAddr, items: SocketAddr, level: &str) -> Result<Process>
     })
 }
 
-/// nginx with `auth_request` and `sendfile`.
-pub fn edge(upstream: SocketAddr, service: SocketAddr, files: &Path) -> Result<Process> {
-    let files = files.display().to_string();
-    run(|listen, folder| {
-        let told = format!(
-            "sendfile on; tcp_nopush on; open_file_cache off;
-    location /files/ {{ alias {files}/; }}
-    location = /auth {{ internal; proxy_pass http://service/auth; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_pass_request_body off; proxy_set_header Content-Length ''; }}
-    location = /guarded {{
-      auth_request /auth;
-      auth_request_set $user $upstream_http_x_user;
-      proxy_set_header x-user $user;
-      proxy_pass http://up/item;
-      proxy_http_version 1.1;
-      proxy_set_header Connection '';
-    }}"
-        );
-        let service =
-            format!("  upstream service {{ server {service}; keepalive 256; keepalive_requests 1000000; }}\n");
-        let shapes = settings(listen, upstream, folder);
-        let shapes = shapes.replacen("    location = /proxy", &format!("    {told}\n    location = /proxy"), 1);
-        shapes.replacen("  server {\n", &format!("{service}  server {{\n"), 1)
-    })
-}
-
 fn run(told: impl FnOnce(SocketAddr, &Path) -> String) -> Result<Process> {
     let (program, _) = installed().ok_or("nginx is not installed")?;
     let folder = Folder::new("nginx")?;
