@@ -7,7 +7,6 @@ mod client;
 mod compression;
 mod downloads;
 mod expected;
-mod faults;
 mod hold;
 mod hypermedia;
 mod items;
@@ -68,8 +67,6 @@ enum Bench {
     Items(items::Options),
     /// The library beside reqwest and futures: typed calls for each of many ids, and three at once
     Library(library::Options),
-    /// Faults while requests come: what clients get, when all is well again, what the log tells
-    Faults(faults::Options),
     /// Tasks of hypermedia with Django REST framework and json-server: a client that follows links, and one request
     Hypermedia(hypermedia::Options),
     /// Random endpoints behind nginx, Varnish and Traffic Server as caches, with two clients each
@@ -116,7 +113,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Keepalive(options) => keepalive::run(options).await,
         Bench::Items(options) => items::run(options).await,
         Bench::Library(options) => library::run(options).await,
-        Bench::Faults(options) => faults::run(options).await,
         Bench::Hypermedia(options) => hypermedia::run(options).await,
         Bench::Caches(options) => caches::run(options).await,
         Bench::Downloads(options) => downloads::run(options).await,
