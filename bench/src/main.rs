@@ -1,7 +1,6 @@
 //! Measures the gateway beside its peers, in one run and on the same upstream.
 
 mod asked;
-mod caches;
 mod calls;
 mod client;
 mod compression;
@@ -69,8 +68,6 @@ enum Bench {
     Library(library::Options),
     /// Tasks of hypermedia with Django REST framework and json-server: a client that follows links, and one request
     Hypermedia(hypermedia::Options),
-    /// Random endpoints behind nginx, Varnish and Traffic Server as caches, with two clients each
-    Caches(caches::Options),
     /// A hundred downloads of 50 MiB over HTTP/2 for each kind of client: how many of them stop
     Downloads(downloads::Options),
     /// The servers of `rc10k`
@@ -114,7 +111,6 @@ async fn run(bench: Bench) -> Result<()> {
         Bench::Items(options) => items::run(options).await,
         Bench::Library(options) => library::run(options).await,
         Bench::Hypermedia(options) => hypermedia::run(options).await,
-        Bench::Caches(options) => caches::run(options).await,
         Bench::Downloads(options) => downloads::run(options).await,
         Bench::Hold(options) => hold::run(options).await,
     }
