@@ -1,19 +1,22 @@
 //! Advice for an upstream: the YAML to write, and why. The gateway itself tries it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crocodile_pear::unstable::config::spec::Decode;
 use crocodile_pear::unstable::net::protocol::Protocol;
-use crocodile_pear::unstable::upstream::UpstreamCall;
+use crocodile_pear::unstable::upstream::{ReadyUpstream, UpstreamCall};
 
-use crate::dial::Dial;
 use crate::found::{Advice, ProbeResult};
-use crate::gateway::MakeUpstream;
 use crate::keep::ConnectionLimits;
+use crate::link::Dial;
 use crate::measure::ConnectionKind;
 use crate::trouble::{Trouble, TroubleCause, milliseconds, span};
 use crate::trust::TlsFiles;
 use crate::way::{Http, ProtocolStack};
+
+/// Makes the upstream `server` of a configuration. The error is the reason why the gateway does not take it.
+pub type MakeUpstream = fn(yaml: &str) -> Result<Arc<ReadyUpstream>, String>;
 
 /// Slower by less is what another run would find the other way round.
 const SLOWER: f64 = 1.1;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use http::Version;
 
 use crate::certificate::Certificate;
-use crate::keep::{ConnectionLimits, IdleTime};
+use crate::keep::{ConnectionLimits, IdleTime, Resumed};
 use crate::measure::{Cell, ConnectionKind, Statuses, part};
 use crate::offer::Offer;
-use crate::resume::Resumed;
 use crate::target::{Scheme, Target};
 use crate::trouble::{Trouble, TroubleCause};
 use crate::trust::{ProbeTls, Verify};
@@ -107,7 +106,6 @@ impl ProbeResult {
         }
     }
 
-    /// The ways that work.
     pub fn ways(&self) -> impl Iterator<Item = ProtocolStack> {
         self.offers.iter().filter(|offer| offer.answer.is_ok()).map(|offer| offer.way)
     }

@@ -6,10 +6,9 @@ use crocodile_pear::unstable::net::tls::TlsVersion;
 use serde_json::{Value, json};
 
 use crate::found::ProbeResult;
-use crate::keep::ConnectionLimits;
+use crate::keep::{ConnectionLimits, Resumed};
 use crate::link::ServerClose;
 use crate::measure::{Cell, part};
-use crate::resume::Resumed;
 use crate::trust::Verify;
 use crate::way::Http;
 

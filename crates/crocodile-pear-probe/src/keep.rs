@@ -1,11 +1,17 @@
-//! How long a server keeps a connection: over how many requests, and for how long without one.
+//! How long a server keeps a connection: over how many requests, and for how long without one. Whether it takes up sessions
+//! of TLS again, and what a handshake costs then.
 
 use std::time::{Duration, Instant};
 
-use crate::dial::Dial;
-use crate::link::{Got, ServerClose};
+use crocodile_pear::unstable::net::tls::TlsVersion;
+
+use crate::link::{Dial, Got, ServerClose};
 use crate::trouble::{Trouble, TroubleCause};
+use crate::trust::Sessions;
 use crate::way::{Http, ProtocolStack};
+
+/// Handshakes that are tried: enough for a median.
+const HANDSHAKES: usize = 11;
 
 /// A server's handling of connections of one version of HTTP.
 #[derive(Clone, Debug)]
@@ -42,6 +48,14 @@ pub struct Announced {
     pub timeout: Option<u64>,
     /// Requests that the connection takes still.
     pub max: Option<u64>,
+}
+
+/// The result with one version of TLS.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    pub tls: TlsVersion,
+    /// The handshakes that took a session up again; none, if the server does not do that.
+    pub handshakes: Vec<Duration>,
 }
 
 impl ConnectionLimits {
@@ -109,6 +123,21 @@ pub async fn wait(dial: &Dial, way: ProtocolStack, longest: Duration) -> Result<
     let ended = tokio::time::timeout(longest.min(left), link.ended()).await.is_ok();
     let time = begun.elapsed();
     Ok(IdleTime { time, ended: if ended { Some(link.ending().await) } else { None } })
+}
+
+pub async fn resume(dial: &Dial, way: ProtocolStack, tls: TlsVersion) -> Result<Resumed, Trouble> {
+    let config = dial.config(way, Sessions::Kept);
+    let mut handshakes = Vec::new();
+    for number in 0..=HANDSHAKES {
+        let mut link = dial.open_with(way, config.as_ref()).await?;
+        handshakes.extend(link.opening.tls.filter(|_| link.opening.resumed));
+        // With TLS 1.3 the ticket for the next comes with the answer. A server that did not take the first two takes none.
+        if number == 2 && handshakes.is_empty() || dial.is_over() {
+            break;
+        }
+        link.get(dial).await?;
+    }
+    Ok(Resumed { tls, handshakes })
 }
 
 #[cfg(test)]

@@ -2,22 +2,17 @@
 
 mod advice;
 mod certificate;
-mod dial;
 mod found;
-mod gateway;
 mod json;
 mod keep;
 mod link;
 mod measure;
 mod offer;
-mod open;
 mod progress;
-mod resume;
 mod table;
 mod target;
 mod trouble;
 mod trust;
-mod usage;
 mod way;
 
 use std::net::SocketAddr;
@@ -31,17 +26,16 @@ use futures_util::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::task::JoinHandle;
 
-use crate::dial::Dial;
 use crate::found::ProbeResult;
 use crate::keep::IdleTime;
+use crate::link::Dial;
 use crate::progress::ProgressLine;
 use crate::way::{Http, ProtocolStack};
 
-pub use crate::gateway::MakeUpstream;
+pub use crate::advice::MakeUpstream;
 pub use crate::target::{Scheme, Target};
-pub use crate::trouble::Trouble;
+pub use crate::trouble::{Trouble, UsageError};
 pub use crate::trust::{ProbeTls, TlsFiles, Verify};
-pub use crate::usage::UsageError;
 
 /// The options of a probe.
 #[derive(Args)]
@@ -211,7 +205,7 @@ impl Probe {
         found.resolve = Some((cold, warm));
         found.addresses = addresses.clone();
         progress.say("connecting");
-        let tried = join_all(addresses.iter().map(|&address| open::connect(address, limit))).await;
+        let tried = join_all(addresses.iter().map(|&address| link::connect(address, limit))).await;
         let mut good = None;
         for (address, outcome) in addresses.into_iter().zip(tried) {
             match outcome {
@@ -246,7 +240,7 @@ impl Probe {
         let http = found.ways().next().map(|way| way.http);
         let ways: Vec<ProtocolStack> = found.ways().filter(|way| Some(way.http) == http).collect();
         for (way, tls) in ways.into_iter().filter_map(|way| Some((way, way.tls?))) {
-            match resume::resume(dial, way, tls).await {
+            match keep::resume(dial, way, tls).await {
                 Ok(resumed) => found.resumed.push(resumed),
                 Err(trouble) => found.problems.push(trouble),
             }

@@ -1,5 +1,7 @@
-//! A connection, and the requests on it.
+//! Connections to the server that is probed: how they are opened, each step timed, and the requests on them.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -7,19 +9,47 @@ use http::{HeaderMap, Method, Request, StatusCode, Uri, Version, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, HandshakeKind};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use crate::dial::{Dial, Opening};
+use crate::target::Target;
 use crate::trouble::{Trouble, TroubleCause};
-use crate::way::Http;
+use crate::trust::{ProbeTls, Sessions};
+use crate::way::{Http, ProtocolStack};
 
 /// A server whose answers are longer is not asked for a small thing; what they cost would be the body's.
 const MAX_BODY: u64 = 16 << 20;
 
 /// The window of HTTP/2: more than any body that is probed.
 const WINDOW: u32 = 32 << 20;
+
+/// All that a connection needs to know.
+pub struct Dial {
+    pub target: Target,
+    pub address: SocketAddr,
+    /// The trusted certificates; `None` for http.
+    pub trust: Option<ProbeTls>,
+    /// The header fields of each request.
+    pub headers: HeaderMap,
+    /// How long a step may take.
+    pub patience: Duration,
+    /// When everything ends.
+    pub deadline: Instant,
+}
+
+/// The times of opening a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    pub connect: Duration,
+    pub tls: Option<Duration>,
+    /// Whether a session of TLS was taken up again.
+    pub resumed: bool,
+}
 
 /// An open connection, closed when it is dropped.
 pub struct ProbeConnection {
@@ -40,7 +70,6 @@ enum Body {
     Two(h2::RecvStream),
 }
 
-/// An answer.
 #[derive(Clone, Debug)]
 pub struct Got {
     pub status: StatusCode,
@@ -53,13 +82,78 @@ pub struct Got {
     pub whole: Duration,
 }
 
-/// How a server ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerClose {
-    /// By closing it.
     Close,
     /// By a frame that says so (RFC 9113, 6.8).
     GoAway,
+}
+
+impl Dial {
+    /// How long the next step may take.
+    pub fn limit(&self) -> Duration {
+        self.patience.min(self.deadline.saturating_duration_since(Instant::now()))
+    }
+
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// A connection without anything of those before it.
+    pub async fn open(&self, way: ProtocolStack) -> Result<ProbeConnection, Trouble> {
+        self.open_with(way, self.config(way, Sessions::Never).as_ref()).await
+    }
+
+    pub fn config(&self, way: ProtocolStack, sessions: Sessions) -> Option<Arc<ClientConfig>> {
+        let trust = self.trust.as_ref()?;
+        Some(trust.config(way.tls?, way.http, sessions))
+    }
+
+    pub async fn open_with(
+        &self,
+        way: ProtocolStack,
+        config: Option<&Arc<ClientConfig>>,
+    ) -> Result<ProbeConnection, Trouble> {
+        let begun = Instant::now();
+        let stream = connect(self.address, self.limit()).await?;
+        let mut opening = Opening { connect: begun.elapsed(), tls: None, resumed: false };
+        let (Some(config), Some(trust)) = (config, &self.trust) else {
+            return ProbeConnection::new(stream, way.http, opening).await;
+        };
+        let begun = Instant::now();
+        let stream = self.shake(stream, config, trust).await?;
+        let session = stream.get_ref().1;
+        opening.tls = Some(begun.elapsed());
+        opening.resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+        let chosen = session.alpn_protocol();
+        // A server without ALPN speaks HTTP/1.1.
+        if chosen.is_some_and(|chosen| chosen != way.http.alpn()) || (chosen.is_none() && way.http == Http::Two) {
+            let what = format!("the upstream does not choose {} in the TLS handshake", way.http.label());
+            return Err(Trouble::new(TroubleCause::Foreign, what));
+        }
+        ProbeConnection::new(stream, way.http, opening).await
+    }
+
+    async fn shake(
+        &self,
+        stream: TcpStream,
+        config: &Arc<ClientConfig>,
+        trust: &ProbeTls,
+    ) -> Result<TlsStream<TcpStream>, Trouble> {
+        let limit = self.limit();
+        let shaking = TlsConnector::from(config.clone()).connect(trust.name.clone(), stream);
+        let shaken = timeout(limit, shaking).await.map_err(|_| Trouble::late("no end of the TLS handshake", limit))?;
+        shaken.map_err(|error| Trouble::shaking(&error))
+    }
+}
+
+pub async fn connect(address: SocketAddr, limit: Duration) -> Result<TcpStream, Trouble> {
+    let connected = timeout(limit, TcpStream::connect(address)).await;
+    let stream = connected.map_err(|_| Trouble::late("no connection", limit))?;
+    let stream = stream.map_err(|error| Trouble::connecting(&error))?;
+    // The gateway does the same. A failure changes nothing.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
 }
 
 impl ProbeConnection {
@@ -144,7 +238,6 @@ impl ProbeConnection {
         let _ = (&mut self.driver).await;
     }
 
-    /// How the server ended it.
     pub async fn ending(&mut self) -> ServerClose {
         let Sender::Two(sender) = &self.sender else { return ServerClose::Close };
         match sender.clone().ready().await {

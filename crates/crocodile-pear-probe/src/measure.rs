@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::dial::Dial;
-use crate::link::{Got, ProbeConnection};
+use crate::link::{Dial, Got, ProbeConnection};
 use crate::progress::ProgressLine;
 use crate::trouble::{Trouble, TroubleCause};
 use crate::way::ProtocolStack;
@@ -40,7 +39,6 @@ impl ConnectionKind {
     }
 }
 
-/// The times of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallTimes {
     pub connect: Option<Duration>,

@@ -3,8 +3,7 @@
 use futures_util::future::join_all;
 use http::StatusCode;
 
-use crate::dial::Dial;
-use crate::link::Got;
+use crate::link::{Dial, Got};
 use crate::target::{Scheme, Target};
 use crate::trouble::{Trouble, TroubleCause};
 use crate::trust::{ProbeTls, TlsFiles, Verify};

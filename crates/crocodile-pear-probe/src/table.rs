@@ -7,11 +7,10 @@ use crocodile_pear::unstable::net::tls::TlsVersion;
 
 use crate::certificate::Certificate;
 use crate::found::ProbeResult;
-use crate::keep::{ConnectionLimits, IdleTime, RequestCount};
+use crate::keep::{ConnectionLimits, IdleTime, RequestCount, Resumed};
 use crate::link::ServerClose;
 use crate::measure::Cell;
 use crate::measure::part;
-use crate::resume::Resumed;
 use crate::trouble::{TroubleCause, milliseconds, span};
 use crate::trust::Verify;
 use crate::way::Http;

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use http::Uri;
 use tokio::net::lookup_host;
 
-use crate::trouble::{Trouble, TroubleCause, span};
-use crate::usage::UsageError;
+use crate::trouble::{Trouble, TroubleCause, UsageError, span};
 
 /// A URL that can be probed.
 #[derive(Clone, Debug)]

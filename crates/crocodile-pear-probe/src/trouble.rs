@@ -1,4 +1,4 @@
-//! Why something did not work, in the words that the gateway itself has for it.
+//! Why something did not work, in the words that the gateway itself has for it; options that cannot be used.
 
 use std::error::Error as _;
 use std::fmt;
@@ -7,6 +7,24 @@ use std::time::Duration;
 
 use crocodile_pear::unstable::net::tls::refusal;
 use rustls::AlertDescription;
+
+/// An option that cannot be used. The text says why, and for a wrong value also which values are good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageError(String);
+
+impl UsageError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        UsageError(reason.into())
+    }
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
 
 /// A failure between the probe and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

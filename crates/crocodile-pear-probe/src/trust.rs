@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, SupportedProtocolVersion};
 
 use crate::certificate::Certificate;
-use crate::usage::UsageError;
+use crate::trouble::UsageError;
 use crate::way::Http;
 
 /// The handling of a certificate that is not trusted.

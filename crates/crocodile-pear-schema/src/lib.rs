@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod compile;
-mod files;
 mod pattern;
 mod rules;
 #[cfg(test)]
@@ -10,14 +9,15 @@ mod unique;
 
 use std::collections::HashMap;
 
-use jsonschema::Draft;
 use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, Retrieve, Uri};
 use serde_json::Value as Json;
-
-use files::{LoadedFiles, SCHEME};
 
 pub use compile::SchemaError;
 pub use rules::{SchemaRules, Violation};
+
+/// The beginning of the address of each schema and file.
+const SCHEME: &str = "file:///";
 
 /// Compiles the schema of the file at `path`, which is empty for a schema that is in no file. `files` are the files that it
 /// refers to, by path without a leading slash.
@@ -36,4 +36,15 @@ pub fn compile(schema: &Json, path: &str, files: HashMap<String, Json>) -> Resul
         });
     }
     compile::compile(schema, &base, files)
+}
+
+/// The files that a schema refers to, by path without a leading slash. Nothing else is loaded.
+#[derive(Clone)]
+struct LoadedFiles(HashMap<String, Json>);
+
+impl Retrieve for LoadedFiles {
+    fn retrieve(&self, uri: &Uri<String>) -> Result<Json, Box<dyn std::error::Error + Send + Sync>> {
+        let known = uri.as_str().strip_prefix(SCHEME).and_then(|path| self.0.get(path));
+        known.cloned().ok_or_else(|| format!("`{uri}` is not loaded: only files are").into())
+    }
 }

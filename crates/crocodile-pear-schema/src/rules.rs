@@ -183,7 +183,6 @@ impl SchemaRules {
     }
 }
 
-/// A validation.
 struct SchemaEvaluation<'r> {
     rules: &'r [SchemaRule],
     /// Judgements, by rule and by where the value lies in memory.

@@ -62,25 +62,20 @@ const LIBRARY: &[&str] = &[
 ];
 
 /// The crate of JSON Schema likewise.
-const SCHEMA: &[&str] = &["files", "pattern", "unique", "rules", "compile"];
+const SCHEMA: &[&str] = &["pattern", "unique", "rules", "compile"];
 
 /// The importers likewise: neither knows the other.
 const IMPORT: &[&str] = &["duration", "jq", "upstream_name", "yaml", "report", "outcome", "krakend", "nginx"];
 
 /// The crate of `probe` likewise.
 const PROBE: &[&str] = &[
-    "gateway",
-    "usage",
     "trouble",
     "certificate",
     "target",
     "way",
     "trust",
-    "dial",
     "link",
-    "open",
     "keep",
-    "resume",
     "progress",
     "offer",
     "measure",
