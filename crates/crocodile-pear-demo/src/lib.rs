@@ -1,12 +1,9 @@
 //! The built-in example upstreams: several small APIs on one listener, the same data on every start.
 
 mod llm;
-mod page;
 mod picture;
 pub mod postgres;
-mod press;
 mod prose;
-mod query;
 mod reply;
 mod shapes;
 mod shop;
@@ -30,8 +27,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use query::parameter;
-use reply::Reply;
+use reply::{Reply, parameter};
 use streamflow::Streamflow;
 use thumbnails::Thumbnails;
 
@@ -139,11 +135,11 @@ impl Apis {
             ["users", "api", "users", id] => users::one(id),
             ["thumbnails", name] => self.thumbnails.one(name),
             ["streamflow", "api", rest @ ..] => self.streamflow.find(rest),
-            ["page", name] => page::find(name),
+            ["page", name] => thumbnails::page(name),
             ["slow", ms] => trial::slow(ms.parse().ok()?).await,
             ["s3", "bucket"] => Some(shapes::bucket(query)),
             ["cursors", "events"] => Some(shapes::events(query)),
-            ["press", "rss", items] => press::feed(items.parse().ok()?),
+            ["press", "rss", items] => shapes::feed(items.parse().ok()?),
             ["drip", lines, ms] => Some(trial::drip(lines.parse().ok()?, ms.parse().ok()?)),
             ["blob", bytes] => Some(trial::blob(bytes.parse().ok()?)),
             _ => None,

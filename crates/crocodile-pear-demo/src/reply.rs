@@ -1,4 +1,4 @@
-//! The answers of the example upstreams.
+//! The answers of the example upstreams, and the parameters of their requests.
 
 use std::convert::Infallible;
 
@@ -28,7 +28,11 @@ pub fn problem(status: StatusCode, detail: &str) -> Reply {
     let title = status.canonical_reason().unwrap_or("Error");
     let document =
         serde_json::json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
-    let mut reply = page("application/problem+json", document.to_string());
+    with(status, page("application/problem+json", document.to_string()))
+}
+
+/// The reply with this status.
+pub fn with(status: StatusCode, mut reply: Reply) -> Reply {
     *reply.status_mut() = status;
     reply
 }
@@ -47,4 +51,11 @@ fn typed(kind: &'static str, body: UnsyncBoxBody<Bytes, Infallible>) -> Reply {
     let mut reply = Response::new(body);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply
+}
+
+/// The decoded value of the first query parameter of that name.
+pub fn parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let pair = query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?;
+    let spaced = pair.1.replace('+', " ");
+    Some(percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! Answers in the shapes of servers that others write: Django REST framework, GraphQL, S3, a session, a cursor.
+//! Answers in the shapes of servers that others write: Django REST framework, GraphQL, S3, a session, a cursor, an RSS feed.
 
 use http::header::{CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -6,14 +6,16 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use crate::query::parameter;
-use crate::reply::{self, Reply};
+use crate::reply::{self, Reply, parameter};
 
 const TITLES: [&str; 5] = ["One", "Two", "Three", "Four", "Five"];
 const AUTHORS: [&str; 2] = ["Ada", "Grace"];
 
 /// The largest query of GraphQL that is read.
 const QUERY: usize = 64 << 10;
+
+/// Items of a feed: more make no other point.
+const ITEMS: usize = 1000;
 
 /// Articles of Django REST framework, two on a page, with links that have the host that was asked for.
 pub fn django(path: &[&str], query: Option<&str>, headers: &HeaderMap) -> Option<Reply> {
@@ -75,8 +77,7 @@ pub fn session(method: &Method, path: &[&str], headers: &HeaderMap) -> Option<Re
         .any(|cookie| cookie.as_bytes().windows(14).any(|part| part == b"session=s3cret"));
     match (method, path) {
         (&Method::POST, []) => {
-            let mut reply = reply::json(r#"{"welcome":"Ada"}"#);
-            *reply.status_mut() = StatusCode::CREATED;
+            let mut reply = reply::with(StatusCode::CREATED, reply::json(r#"{"welcome":"Ada"}"#));
             let cookie = HeaderValue::from_static("session=s3cret; Path=/session; HttpOnly");
             reply.headers_mut().insert(SET_COOKIE, cookie);
             Some(reply)
@@ -109,4 +110,17 @@ pub async fn graphql(request: Request<Incoming>) -> Reply {
         },
     };
     reply::json(answer.to_string())
+}
+
+/// An RSS feed with so many items, the latest first.
+pub fn feed(count: usize) -> Option<Reply> {
+    let item = |number: usize| {
+        format!("<item><title>News {number}</title><link>https://press.example/news/{number}</link></item>")
+    };
+    let items: String = (1..=count).rev().map(item).collect();
+    let feed = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rss version=\"2.0\"><channel><title>The press</title>\
+        <link>https://press.example/</link><description>What is new.</description>{items}</channel></rss>\n"
+    );
+    (count <= ITEMS).then(|| reply::page("application/rss+xml", feed))
 }

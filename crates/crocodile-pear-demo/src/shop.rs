@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use http::header::{HOST, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use super::query::parameter;
-use super::reply::{self, Reply};
+use super::reply::{self, Reply, parameter};
 
 const HAL: &str = "application/hal+json";
 const JSON_API: &str = "application/vnd.api+json";
@@ -44,8 +43,7 @@ pub fn answer(method: &Method, segments: &[&str], query: Option<&str>, headers: 
 }
 
 fn created(base: &str) -> Reply {
-    let mut reply = reply::page(HAL, String::new());
-    *reply.status_mut() = StatusCode::CREATED;
+    let mut reply = reply::with(StatusCode::CREATED, reply::page(HAL, String::new()));
     if let Ok(location) = HeaderValue::try_from(format!("{base}/hal/orders/{CREATED}")) {
         reply.headers_mut().insert(LOCATION, location);
     }

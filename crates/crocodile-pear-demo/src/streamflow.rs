@@ -75,20 +75,14 @@ fn listed(number: usize) -> String {
     let (id, text, name) = (identity(number), text(number), name(number));
     let created = day(number);
     fill(IN_LIST, number as u64, |description| {
-        format!(
-            concat!(
-                r#"{{"id":"{id}","text":"{text}","caseId":"{name}","href":"{id}","rel":"case","status":"OPEN","#,
-                r#""creationDate":"{created}T08:30:00.000Z","createdBy":"administrator","owner":"Streets and parks","#,
-                r#""caseType":{{"id":"t{kind}","text":"Errand"}},"hasContacts":true,"hasAttachments":false,"#,
-                r#""description":"{description}"}}"#
-            ),
-            id = id,
-            text = text,
-            name = name,
-            created = created,
-            kind = number % 5,
-            description = description,
-        )
+        let kind = number % 5;
+        [
+            format!(r#"{{"id":"{id}","text":"{text}","caseId":"{name}","href":"{id}","rel":"case","status":"OPEN","#),
+            format!(r#""creationDate":"{created}T08:30:00.000Z","createdBy":"administrator","#),
+            format!(r#""owner":"Streets and parks","caseType":{{"id":"t{kind}","text":"Errand"}},"#),
+            format!(r#""hasContacts":true,"hasAttachments":false,"description":"{description}"}}"#),
+        ]
+        .concat()
     })
 }
 
@@ -115,17 +109,12 @@ fn whole(number: usize) -> String {
     .map(|rel| format!(r#"{{"rel":"{rel}","href":"{id}/{rel}"}}"#))
     .collect();
     fill(3_700 + number * 37 % 300, !(number as u64), |description| {
-        format!(
-            concat!(
-                r#"{{"id":"{id}","text":"{text}","caseId":"{name}","status":"OPEN","resources":[{resources}],"#,
-                r#""commands":["assign","close","delete","forward","resolve"],"description":"{description}"}}"#
-            ),
-            id = id,
-            text = text,
-            name = name,
-            resources = resources.join(","),
-            description = description,
-        )
+        let resources = resources.join(",");
+        [
+            format!(r#"{{"id":"{id}","text":"{text}","caseId":"{name}","status":"OPEN","resources":[{resources}],"#),
+            format!(r#""commands":["assign","close","delete","forward","resolve"],"description":"{description}"}}"#),
+        ]
+        .concat()
     })
 }
 

@@ -1,4 +1,5 @@
-//! Sixty thumbnails of 13.3 KB as JSON with base64, or as pictures.
+//! Sixty thumbnails of 13.3 KB as JSON with base64, or as pictures; and the page that shows them both ways: a request for each,
+//! and one for all.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -42,6 +43,16 @@ impl Thumbnail {
         let document =
             format!(r#"{{"id":{number},"title":"Crocodile pear {number}","data":"data:image/png;base64,{data}"}}"#);
         Self { picture: picture.into(), document: document.into() }
+    }
+}
+
+/// A file of the page.
+pub fn page(name: &str) -> Option<Reply> {
+    match name {
+        "gallery.html" => Some(reply::page("text/html; charset=utf-8", include_str!("page/gallery.html"))),
+        "gallery.css" => Some(reply::page("text/css; charset=utf-8", include_str!("page/gallery.css"))),
+        "gallery.js" => Some(reply::page("text/javascript; charset=utf-8", include_str!("page/gallery.js"))),
+        _ => None,
     }
 }
 

@@ -52,15 +52,10 @@ pub fn blob(length: u64) -> Reply {
 /// An answer with that status, final ones only.
 pub fn status(code: &str) -> Reply {
     match code.parse::<u16>().ok().filter(|code| (200..=599).contains(code)).map(StatusCode::from_u16) {
-        Some(Ok(status @ (StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED))) => with(status, Reply::default()),
-        Some(Ok(status)) => with(status, reply::json(format!(r#"{{"status":{}}}"#, status.as_u16()))),
+        Some(Ok(status @ (StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED))) => reply::with(status, Reply::default()),
+        Some(Ok(status)) => reply::with(status, reply::json(format!(r#"{{"status":{}}}"#, status.as_u16()))),
         _ => reply::problem(StatusCode::BAD_REQUEST, "a status is a number from 200 to 599"),
     }
-}
-
-fn with(status: StatusCode, mut reply: Reply) -> Reply {
-    *reply.status_mut() = status;
-    reply
 }
 
 /// The request, as JSON.

@@ -1,8 +1,7 @@
 //! Users, in the sizes of the thesis: 286 bytes each, 55,205 bytes for a list of fifty.
 
 use crate::prose::{choose, fill, mix};
-use crate::query::parameter;
-use crate::reply::{self, Reply};
+use crate::reply::{self, Reply, parameter};
 
 const USERS: u64 = 1_000;
 const SIZE: usize = 286;
@@ -46,27 +45,15 @@ fn long(id: u64) -> String {
     let signature: String = (5..15).map(|turn| format!("{:016x}", key(turn))).collect();
     let (phone, number, zip) = (a % 10_000_000, b % 120 + 1, c % 90_000 + 10_000);
     fill(long_size(id), id, |about| {
-        format!(
-            concat!(
-                r#"{{"id":{id},"uuid":"{a:016x}{b:016x}","name":"{name}","email":"{email}","phone":"+4640{phone:07}","#,
-                r#""address":{{"street":"{number} Station Road","city":"{city}","postcode":"{zip}","country":"SE"}},"#,
-                r#""signature":"{signature}","active":true,"avatar":"/avatars/{c:016x}.png","token":"{d:016x}{c:016x}{a:016x}","#,
-                r#""links":{{"self":"/users/api/users/{id}","orders":"/users/api/users/{id}/orders"}},"about":"{about}"}}"#
-            ),
-            id = id,
-            a = a,
-            b = b,
-            c = c,
-            d = d,
-            name = name,
-            email = email,
-            phone = phone,
-            number = number,
-            zip = zip,
-            city = city,
-            signature = signature,
-            about = about,
-        )
+        [
+            format!(r#"{{"id":{id},"uuid":"{a:016x}{b:016x}","name":"{name}","email":"{email}","#),
+            format!(r#""phone":"+4640{phone:07}","address":{{"street":"{number} Station Road","city":"{city}","#),
+            format!(r#""postcode":"{zip}","country":"SE"}},"signature":"{signature}","active":true,"#),
+            format!(r#""avatar":"/avatars/{c:016x}.png","token":"{d:016x}{c:016x}{a:016x}","#),
+            format!(r#""links":{{"self":"/users/api/users/{id}","orders":"/users/api/users/{id}/orders"}},"#),
+            format!(r#""about":"{about}"}}"#),
+        ]
+        .concat()
     })
 }
 

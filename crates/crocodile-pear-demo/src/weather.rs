@@ -2,8 +2,7 @@
 
 use http::StatusCode;
 
-use crate::query::parameter;
-use crate::reply::{self, Reply};
+use crate::reply::{self, Reply, parameter};
 
 struct City {
     id: u32,
@@ -55,9 +54,7 @@ pub fn current(query: Option<&str>) -> Reply {
 
 /// OpenWeatherMap's own form of a refusal.
 fn refuse(status: StatusCode, message: &str) -> Reply {
-    let mut reply = reply::json(format!(r#"{{"cod":"{}","message":"{message}"}}"#, status.as_u16()));
-    *reply.status_mut() = status;
-    reply
+    reply::with(status, reply::json(format!(r#"{{"cod":"{}","message":"{message}"}}"#, status.as_u16())))
 }
 
 impl City {
