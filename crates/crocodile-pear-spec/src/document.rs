@@ -5,7 +5,6 @@ mod include;
 mod mask;
 mod mend;
 mod pattern;
-mod read;
 mod report;
 mod sources;
 
@@ -20,9 +19,8 @@ use crate::yaml;
 pub use mask::Mask;
 pub use mend::mended;
 pub use pattern::{expand, is_pattern};
-pub use read::read;
 pub use report::{Colour, ProblemFormat, report};
-pub use sources::{Source, Sources};
+pub use sources::{Source, Sources, read};
 
 /// Reads a configuration with all that it includes, and the environment's variables put in. There is no tree if a
 /// file cannot be read or is no YAML; a tree may come with problems that stop it from running.

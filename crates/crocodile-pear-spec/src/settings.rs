@@ -11,7 +11,6 @@ mod insert;
 mod mark;
 mod node;
 mod one;
-mod part;
 mod record;
 mod scalar;
 mod secret;

@@ -11,8 +11,7 @@ use crate::settings::{Decode, Located, Node, NodeKind};
 use crate::yaml;
 
 use super::pattern::{expand, is_pattern};
-use super::read::{bytes, reason};
-use super::sources::Sources;
+use super::sources::{Sources, bytes, reason};
 
 /// The key that names the files to add.
 const INCLUDE: &str = "include";

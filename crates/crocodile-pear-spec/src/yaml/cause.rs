@@ -3,7 +3,6 @@
 use crate::problem::Span;
 use saphyr_parser::ScanError;
 
-/// The probable cause of a fault.
 pub struct ProbableCause {
     /// Line, from 1.
     pub line: usize,

@@ -51,7 +51,6 @@ pub fn tell<T>(
     problems.error(span, message, remedy)
 }
 
-/// Notes a mistake.
 pub fn note<T>(file: u32, cause: ProbableCause, problems: &mut Problems) -> Option<T> {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (line, column) = (number(cause.line), number(cause.column));
