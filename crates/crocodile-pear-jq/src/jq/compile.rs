@@ -168,8 +168,7 @@ fn nested(source: &str, name: &str, known: &[&str]) -> Option<Fault> {
         let next = rest.strip_prefix(other).map(|rest| rest.bytes().next());
         next.is_some_and(|next| !next.is_some_and(|next| next.is_ascii_alphanumeric() || next == b'_'))
     };
-    let (other, own) =
-        FOREIGN.iter().find(|(other, own)| other.contains('.') && known.contains(own) && whole(other))?;
+    let (other, own) = foreign().find(|(other, own)| other.contains('.') && known.contains(own) && whole(other))?;
     let written = &source[begin..begin + name.len() - bare.len() + other.len()];
     let message = match name == bare {
         true => format!("there is no function `{name}`"),
@@ -196,38 +195,24 @@ fn reference(text: &str) -> usize {
     }
 }
 
-/// Variables of other products, and those of here.
-const FOREIGN: [(&str, &str); 29] = [
-    ("args", "query"),
-    ("auth", "claims"),
-    ("client_ip", "client.address"),
-    ("cookie", "cookies"),
-    ("header", "headers"),
-    ("hostname", "host"),
-    ("http_host", "headers.host"),
-    ("http_method", "method"),
-    ("ip", "client.address"),
-    ("jwt", "claims"),
-    ("params", "path"),
-    ("query_string", "query"),
-    ("req.body", "body"),
-    ("req.cookies", "cookies"),
-    ("req.headers", "headers"),
-    ("req.host", "host"),
-    ("req.method", "method"),
-    ("req.params", "path"),
-    ("req.query", "query"),
-    ("request.body", "body"),
-    ("request.headers", "headers"),
-    ("request.host", "host"),
-    ("request.method", "method"),
-    ("request.query", "query"),
-    ("request_method", "method"),
-    ("server_name", "host"),
-    ("verb", "method"),
-    ("remote_addr", "client.address"),
-    ("token", "claims"),
+/// Variables of here, each with the names that other products have for it.
+const FOREIGN: &[(&str, &[&str])] = &[
+    ("body", &["req.body", "request.body"]),
+    ("claims", &["auth", "jwt", "token"]),
+    ("client.address", &["client_ip", "ip", "remote_addr"]),
+    ("cookies", &["cookie", "req.cookies"]),
+    ("headers", &["header", "req.headers", "request.headers"]),
+    ("headers.host", &["http_host"]),
+    ("host", &["hostname", "req.host", "request.host", "server_name"]),
+    ("method", &["http_method", "req.method", "request.method", "request_method", "verb"]),
+    ("path", &["params", "req.params"]),
+    ("query", &["args", "query_string", "req.query", "request.query"]),
 ];
+
+/// The variables of other products, each with the one of here.
+fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FOREIGN.iter().flat_map(|(own, others)| others.iter().map(|other| (*other, *own)))
+}
 
 fn variables(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
@@ -235,7 +220,7 @@ fn variables(name: &str, known: &[&str]) -> String {
     }
     let list: Vec<String> = known.iter().map(|name| format!("${name}")).collect();
     let begin = |own: &str| own.split('.').next().is_some_and(|first| known.contains(&first));
-    if let Some((_, own)) = FOREIGN.iter().find(|(other, own)| *other == name && begin(own)) {
+    if let Some((_, own)) = foreign().find(|(other, own)| *other == name && begin(own)) {
         return format!("write `${own}`");
     }
     match nearest(name, known.iter().copied()) {

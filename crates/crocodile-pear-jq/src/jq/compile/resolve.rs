@@ -45,7 +45,6 @@ struct Known<'s> {
     open: bool,
 }
 
-/// Resolves the names of an expression.
 pub struct Resolver<'s> {
     author: Author,
     bound: Vec<Bound<'s>>,
@@ -56,7 +55,6 @@ pub struct Resolver<'s> {
     functions: Vec<Option<Function>>,
     /// Outside variables that are used, in order.
     pub uses: Vec<String>,
-    /// All faults.
     pub wrong: Vec<Wrong<'s>>,
 }
 

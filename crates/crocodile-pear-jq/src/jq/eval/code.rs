@@ -5,7 +5,6 @@ use crate::jq::value::bounded::Item;
 use crate::jq::value::operators::ItemR;
 use crate::json::value::Value;
 
-/// A step of a program.
 #[derive(Debug)]
 pub struct Node {
     pub code: Code,
@@ -22,7 +21,6 @@ pub enum Code {
     /// A variable from outside, by its number.
     Global(usize),
     Variable(usize),
-    /// A parameter of a definition.
     Parameter(usize),
     /// Strings to join.
     Text(Box<[Node]>),
@@ -94,7 +92,6 @@ pub struct Patterns {
     pub places: Vec<Vec<Option<usize>>>,
 }
 
-/// A pattern.
 #[derive(Debug)]
 pub enum Shape {
     Variable,
@@ -102,7 +99,6 @@ pub enum Shape {
     Object(Vec<Entry>),
 }
 
-/// A field of a pattern.
 #[derive(Debug)]
 pub struct Entry {
     pub key: Node,
@@ -111,7 +107,6 @@ pub struct Entry {
     pub inner: Option<Shape>,
 }
 
-/// A definition.
 #[derive(Debug)]
 pub struct Function {
     pub body: Node,

@@ -96,11 +96,9 @@ pub struct Scope<'c, 'e> {
 pub(crate) enum Bound<'c, 'e> {
     Value(Item),
     Label(usize),
-    /// A step and its scope.
     Step(&'c Node, Sees<'c, 'e>),
 }
 
-/// The scope of a step.
 pub type Sees<'c, 'e> = Option<&'e Scope<'c, 'e>>;
 
 /// The current position in the thread's stack.
@@ -128,7 +126,6 @@ pub struct Machine<'c> {
 }
 
 impl<'c> Machine<'c> {
-    /// A machine, ready to run.
     pub fn new(functions: &'c [Function], outside: &'c [Item]) -> Self {
         Machine { functions, outside, labels: Cell::new(0), base: here() }
     }

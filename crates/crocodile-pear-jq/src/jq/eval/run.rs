@@ -289,7 +289,6 @@ impl<'c> Machine<'c> {
         }
     }
 
-    /// Calls a definition.
     fn call<'e>(
         &self,
         id: usize,
@@ -572,7 +571,6 @@ enum Todo<'c, 't> {
     Entries(&'c [Entry], Item, &'t Todo<'c, 't>),
 }
 
-/// The value of a variable.
 fn value(sees: Sees<'_, '_>, by: usize) -> Item {
     match up(sees, by).map(|scope| &scope.bound) {
         Some(Bound::Value(item)) => item.clone(),

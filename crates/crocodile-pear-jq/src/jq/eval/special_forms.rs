@@ -13,7 +13,6 @@ use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Fault, Stop, fail, refuse, thrown};
 use crate::json::value;
 
-/// Runs one of these functions.
 pub fn run<'c>(
     machine: &Machine<'c>,
     form: Form,
@@ -89,7 +88,6 @@ pub fn run<'c>(
     }
 }
 
-/// The first output.
 fn first<'c>(machine: &Machine<'c>, inner: &'c Node, sees: Sees<'c, '_>, current: Current, out: Out<'_>) -> Flow {
     let label = machine.mark();
     let mut found = None;

@@ -51,7 +51,6 @@ pub enum Term<'s> {
     Path(Box<Self>, Vec<(Part<'s>, Missing)>),
 }
 
-/// A part of a path.
 #[derive(Clone, Debug)]
 pub enum Part<'s> {
     /// `.a`, `["a"]`, `[0]`
@@ -71,7 +70,6 @@ pub enum Missing {
     Skipped,
 }
 
-/// A part of a string.
 #[derive(Clone, Debug)]
 pub enum Piece<'s> {
     /// A key as it is in the source.
@@ -94,7 +92,6 @@ pub struct Fold<'s> {
     pub extract: Option<Term<'s>>,
 }
 
-/// A pattern to match a value with.
 #[derive(Clone, Debug)]
 pub enum Pattern<'s> {
     /// `$x`
@@ -105,7 +102,6 @@ pub enum Pattern<'s> {
     Object(Vec<(Key<'s>, Option<Self>)>),
 }
 
-/// A key of a pattern.
 #[derive(Clone, Debug)]
 pub enum Key<'s> {
     /// `$x`: the field of that name, and a variable.

@@ -95,55 +95,37 @@ fn code(source: &str) -> String {
     code
 }
 
-/// Names that other languages have for functions of jq.
-const SAME: [(&str, &str); 42] = [
-    ("NULL", "null"),
-    ("None", "null"),
-    ("avg", "add / length"),
-    ("capitalize", "ascii_upcase"),
-    ("coalesce", "//"),
-    ("concat", "+"),
-    ("count", "length"),
-    ("distinct", "unique"),
-    ("downcase", "ascii_downcase"),
-    ("endsWith", "endswith"),
-    ("every", "all"),
-    ("filter", "map(select(…))"),
-    ("fromJson", "fromjson"),
-    ("from_json", "fromjson"),
-    ("groupBy", "group_by"),
-    ("group_by_key", "group_by"),
-    ("includes", "contains"),
-    ("indexOf", "index"),
-    ("int", "tonumber"),
-    ("len", "length"),
-    ("lower", "ascii_downcase"),
-    ("lowercase", "ascii_downcase"),
-    ("nil", "null"),
-    ("orderBy", "sort_by"),
-    ("parseFloat", "tonumber"),
-    ("parseInt", "tonumber"),
-    ("replace", "sub"),
-    ("size", "length"),
-    ("some", "any"),
-    ("sortBy", "sort_by"),
-    ("startsWith", "startswith"),
-    ("str", "tostring"),
-    ("substring", ".[…:…]"),
-    ("sum", "add"),
-    ("toJson", "tojson"),
-    ("toLowerCase", "ascii_downcase"),
-    ("toString", "tostring"),
-    ("toUpperCase", "ascii_upcase"),
-    ("undefined", "null"),
-    ("uniq", "unique"),
-    ("upper", "ascii_upcase"),
-    ("uppercase", "ascii_upcase"),
+/// Functions of jq, each with the names that other languages have for it.
+const SAME: &[(&str, &[&str])] = &[
+    ("+", &["concat"]),
+    (".[…:…]", &["substring"]),
+    ("//", &["coalesce"]),
+    ("add", &["sum"]),
+    ("add / length", &["avg"]),
+    ("all", &["every"]),
+    ("any", &["some"]),
+    ("ascii_downcase", &["downcase", "lower", "lowercase", "toLowerCase"]),
+    ("ascii_upcase", &["capitalize", "toUpperCase", "upper", "uppercase"]),
+    ("contains", &["includes"]),
+    ("endswith", &["endsWith"]),
+    ("fromjson", &["fromJson", "from_json"]),
+    ("group_by", &["groupBy", "group_by_key"]),
+    ("index", &["indexOf"]),
+    ("length", &["count", "len", "size"]),
+    ("map(select(…))", &["filter"]),
+    ("null", &["NULL", "None", "nil", "undefined"]),
+    ("sort_by", &["orderBy", "sortBy"]),
+    ("startswith", &["startsWith"]),
+    ("sub", &["replace"]),
+    ("tojson", &["toJson"]),
+    ("tonumber", &["int", "parseFloat", "parseInt"]),
+    ("tostring", &["str", "toString"]),
+    ("unique", &["distinct", "uniq"]),
 ];
 
 /// The function of jq that other languages call by this name.
 pub fn same(name: &str) -> Option<&'static str> {
-    SAME.iter().find(|(other, _)| *other == name).map(|(_, own)| *own)
+    SAME.iter().find(|(_, others)| others.contains(&name)).map(|(own, _)| *own)
 }
 
 /// Operators and quotes of other languages.

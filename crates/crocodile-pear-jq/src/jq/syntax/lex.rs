@@ -10,7 +10,6 @@ pub struct Token<'s> {
     pub kind: Kind<'s>,
 }
 
-/// The kind of a token.
 #[derive(Debug)]
 pub enum Kind<'s> {
     /// A name or keyword.
@@ -28,7 +27,6 @@ pub enum Kind<'s> {
     Sign,
 }
 
-/// A piece of a string.
 #[derive(Debug)]
 pub enum Piece<'s> {
     Plain(&'s str),

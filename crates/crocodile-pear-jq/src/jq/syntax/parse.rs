@@ -14,7 +14,6 @@ const KEYWORDS: [&str; 17] = [
     "module", "or", "reduce", "then",
 ];
 
-/// Parses an expression.
 pub fn parse(source: &str) -> Result<Term<'_>, Vec<Fault>> {
     let tokens = lex(source)?;
     let mut parser = Parser { source, tokens: &tokens, half: false };

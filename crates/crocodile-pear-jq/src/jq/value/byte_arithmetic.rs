@@ -27,7 +27,6 @@ pub(crate) fn add(out: &mut Vec<u8>, start: usize, middle: usize) -> Option<()> 
     Some(())
 }
 
-/// Joins two lists.
 fn join(out: &mut Vec<u8>, start: usize, middle: usize) {
     let is_empty = |list: &[u8]| list[1..list.len() - 1].trim_ascii().is_empty();
     if is_empty(&out[start..middle]) {

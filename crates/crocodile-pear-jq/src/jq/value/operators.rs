@@ -33,7 +33,6 @@ pub fn identical(left: &Val, right: &Val) -> bool {
     }
 }
 
-/// Whether two values are equal.
 pub fn same(left: &Val, right: &Val) -> bool {
     charge(1);
     match (left, right) {
@@ -236,7 +235,6 @@ fn length_of(number: &Num) -> usize {
     }
 }
 
-/// `left + right`
 pub fn add(left: Item, right: Item) -> ItemR {
     let depth = left.depth.max(right.depth);
     match (left.value, right.value) {
@@ -294,7 +292,6 @@ fn number(number: Num) -> Val {
     }
 }
 
-/// `left - right`
 pub fn subtract(left: Item, right: Item) -> ItemR {
     charge(1);
     match (&left.value, &right.value) {
@@ -314,7 +311,6 @@ pub fn subtract(left: Item, right: Item) -> ItemR {
     }
 }
 
-/// `left * right`
 pub fn multiply(left: Item, right: Item) -> ItemR {
     let depth = left.depth.max(right.depth);
     charge(1);
@@ -375,7 +371,6 @@ fn bits(number: &Num) -> u64 {
     }
 }
 
-/// `left / right`
 pub fn divide(left: Item, right: Item) -> ItemR {
     charge(1 + (length(&left.value) + length(&right.value)) / 64);
     match (&left.value, &right.value) {
@@ -425,7 +420,6 @@ fn whole(number: &Num) -> i64 {
     }
 }
 
-/// `-x`
 pub fn negate(item: Item) -> ItemR {
     charge(1 + length(&item.value) / 64);
     match item.value {

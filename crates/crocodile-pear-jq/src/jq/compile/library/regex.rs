@@ -233,7 +233,6 @@ impl Input for Haystack<'_> {
     }
 }
 
-/// The flags of a regular expression, in jq's letters.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Flags {
     all: bool,
