@@ -51,7 +51,6 @@ pub fn import(path: &Path) -> Result<Imported, Unreadable> {
     make(read::read(path)?)
 }
 
-/// Imports a file that was read.
 fn make(read: KrakendFile) -> Result<Imported, Unreadable> {
     let KrakendFile { root, repeated, sources } = read;
     let version = match version(&root) {

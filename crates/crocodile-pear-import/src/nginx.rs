@@ -10,7 +10,6 @@ mod answer;
 mod cache;
 mod call;
 mod document;
-mod endpoint;
 mod file;
 mod files;
 mod known;
@@ -117,7 +116,6 @@ fn contexts(directives: &[Directive]) -> (Vec<&Directive>, Vec<&[Directive]>) {
     (blocks, levels)
 }
 
-/// The configuration.
 fn configuration<'a>(file: &NginxFile<'a>, directives: &'a [Directive], servers: &[VirtualServer<'a>]) -> Map {
     let has_tls = servers.iter().any(|found| found.addresses.iter().any(|address| address.is_tls));
     let redirects: Vec<Option<Vec<&Directive>>> =
@@ -136,8 +134,7 @@ fn configuration<'a>(file: &NginxFile<'a>, directives: &'a [Directive], servers:
     for (at, is_redirecting) in redirecting.iter_mut().enumerate() {
         *is_redirecting &= !mixed(at);
     }
-    let hosted = hosted(file, servers, &redirects, &redirecting);
-    let mut hosted = hosted;
+    let mut hosted = hosted(file, servers, &redirects, &redirecting);
     let silent: Vec<String> = {
         let mut names: Vec<String> = Vec::new();
         let endpoints = hosted.iter().flat_map(|server| &server.endpoints).filter(|endpoint| endpoint.is_silent);
@@ -152,14 +149,8 @@ fn configuration<'a>(file: &NginxFile<'a>, directives: &'a [Directive], servers:
     let mut configuration = Map::default();
     configuration.set("listen", listen::write(file, servers, &redirecting));
     threads(file, directives, &mut configuration);
-    let clients = settings::clients(file, &scopes);
-    if !clients.is_empty() {
-        configuration.set("clients", clients);
-    }
-    let log = access_log::read(file, &scopes, &silent);
-    if !log.is_empty() {
-        configuration.set("log", log);
-    }
+    configuration.set_filled("clients", settings::clients(file, &scopes));
+    configuration.set_filled("log", access_log::read(file, &scopes, &silent));
     let top = document::top(&mut hosted);
     for (zones, key) in [(&file.requests, "rate_limit"), (&file.connections, "in_flight")] {
         let several = |zone: &&&Directive| file.counted.borrow().get(&zone.number).is_some_and(|count| *count > 1);
@@ -172,23 +163,17 @@ fn configuration<'a>(file: &NginxFile<'a>, directives: &'a [Directive], servers:
             );
         }
     }
-    for (key, value) in top.iter() {
-        configuration.set(key, value.clone());
-    }
+    configuration.extend(&top);
     let (defaults, upstreams) = file.upstreams.borrow().write();
     if !defaults.is_empty() {
         configuration.set("defaults", Map::of("upstreams", defaults));
     }
-    if !upstreams.is_empty() {
-        configuration.set("upstreams", upstreams);
-    }
+    configuration.set_filled("upstreams", upstreams);
     let (plain, groups) = document::write(hosted);
     if !plain.is_empty() || groups.is_empty() {
         configuration.set("endpoints", plain);
     }
-    if !groups.is_empty() {
-        configuration.set("groups", groups);
-    }
+    configuration.set_filled("groups", groups);
     configuration
 }
 
@@ -225,11 +210,8 @@ fn hosted<'a>(
             for directive in found.scope.own().iter().filter(|directive| directive.name == "location") {
                 if !ledger.has(directive) {
                     let why = "this listener redirects all requests to https";
-                    ledger.report(
-                        directive,
-                        why,
-                        "write `acme` at the listener with TLS: it answers challenges itself",
-                    );
+                    let remedy = "write `acme` at the listener with TLS: it answers challenges itself";
+                    ledger.report(directive, why, remedy);
                 }
             }
             for directive in found.scope.own().iter().filter(|directive| directive.name == "return") {
@@ -240,11 +222,8 @@ fn hosted<'a>(
         let is_default = default == Some(at);
         if !is_default && found.hosts.is_empty() {
             let message = "the server has no hosts of its own, and all listeners serve the same endpoints";
-            ledger.report(
-                found.directive,
-                message,
-                "import it into a configuration of its own, for a gateway with its port",
-            );
+            let remedy = "import it into a configuration of its own, for a gateway with its port";
+            ledger.report(found.directive, message, remedy);
             continue;
         }
         let twice = hosts_of.iter().find(|(hosts, other)| {
@@ -254,11 +233,8 @@ fn hosted<'a>(
         });
         if twice.is_some() {
             let message = "another server has the same hosts, and all listeners serve the same endpoints";
-            ledger.report(
-                found.directive,
-                message,
-                "import it into a configuration of its own, or put both servers into one",
-            );
+            let remedy = "import it into a configuration of its own, or put both servers into one";
+            ledger.report(found.directive, message, remedy);
             continue;
         }
         ledger.import(found.directive);

@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use crocodile_pear_spec::document::{self, ProblemFormat, Sources};
 use crocodile_pear_spec::visible;
 
-/// The fate of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The fate of a setting. A later one weighs more: its operator must know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fate {
+    /// The source's own gateway does nothing with it.
+    Ignored,
     /// The configuration has it.
     Imported,
     /// The configuration has it; the message says how it differs.
     Remarked,
     /// The configuration does not have it.
     Reported,
-    /// The source's own gateway does nothing with it.
-    Ignored,
 }
 
 impl Fate {

@@ -1,4 +1,4 @@
-//! Names of upstreams, made of their hosts.
+//! Names of upstreams, made of their hosts; names that are not taken.
 
 /// A name for a host: its first label that says something.
 pub fn base(url: &str) -> String {
@@ -20,6 +20,17 @@ pub fn base(url: &str) -> String {
     } else {
         format!("api-{word}").trim_end_matches('-').to_owned()
     }
+}
+
+/// The name, or the first of `NAME-2`, `NAME-3` and so on that is not taken.
+pub fn unused(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut free = name.to_owned();
+    let mut number = 1;
+    while taken(&free) {
+        number += 1;
+        free = format!("{name}-{number}");
+    }
+    free
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 //! words such as `on`; [`Yaml::text`] is quoted where YAML needs it. Small maps and lists are written on one line.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use crocodile_pear_spec::visible::{self, is_hidden};
+
+use crate::duration;
 
 /// The longest line that a map or list is put on.
 const WIDTH: usize = 110;
@@ -52,6 +55,11 @@ impl Yaml {
         Yaml::Text(value.into())
     }
 
+    /// A duration in its shortest form.
+    pub fn duration(value: Duration) -> Self {
+        Yaml::plain(duration::write(value))
+    }
+
     /// A list of texts.
     pub fn texts<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         Yaml::List(values.into_iter().map(Yaml::text).collect())
@@ -96,6 +104,30 @@ impl Map {
             None => self.entries.push(MapEntry { comment, key, value }),
         }
         self
+    }
+
+    /// Adds an entry, if there is a value for it.
+    pub fn set_some(&mut self, key: impl Into<String>, value: Option<impl Into<Yaml>>) -> &mut Self {
+        match value {
+            Some(value) => self.set(key, value),
+            None => self,
+        }
+    }
+
+    /// Adds a list or a map, unless it is empty.
+    pub fn set_filled(&mut self, key: impl Into<String>, value: impl Into<Yaml>) -> &mut Self {
+        match value.into() {
+            Yaml::List(items) if items.is_empty() => self,
+            Yaml::Map(map) if map.is_empty() => self,
+            value => self.set(key, value),
+        }
+    }
+
+    /// Adds the entries of another map, without their comments.
+    pub fn extend(&mut self, other: &Map) {
+        for (key, value) in other.iter() {
+            self.set(key, value.clone());
+        }
     }
 
     /// Puts a comment above the next entry.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::keys::{Item, ObjectKeys};
-use crate::duration;
 use crate::jq;
 use crate::yaml::{Map, Yaml};
 
@@ -11,7 +10,6 @@ use crate::yaml::{Map, Yaml};
 pub struct Auth {
     /// The entry of `authenticate`.
     pub method: Map,
-    /// The condition for `allow`.
     pub allow: Option<String>,
     /// Claims that go to the backends: the claim as an expression, the header field, and its key.
     pub claims: Vec<(String, String)>,
@@ -24,7 +22,7 @@ pub fn read(item: &Item<'_>) -> Option<Auth> {
     let mut allow: Vec<String> = Vec::new();
     let address = keys.take("jwk_url");
     let url = address.as_ref().and_then(super::keys::Item::text);
-    let file = keys.take("jwk_local_path").and_then(|item| item.text());
+    let file = keys.text("jwk_local_path");
     let source = file.clone().or_else(|| url.clone());
     let Some(source) = source else {
         item.report(
@@ -47,7 +45,7 @@ pub fn read(item: &Item<'_>) -> Option<Auth> {
 }
 
 fn issuer(item: &Item<'_>, keys: &ObjectKeys<'_>, url: &str) -> String {
-    if let Some(issuer) = keys.take("issuer").and_then(|item| item.text()).filter(|issuer| !issuer.is_empty()) {
+    if let Some(issuer) = keys.filled("issuer") {
         return issuer;
     }
     const ENDINGS: [&str; 6] = [
@@ -73,7 +71,7 @@ fn issuer(item: &Item<'_>, keys: &ObjectKeys<'_>, url: &str) -> String {
 }
 
 fn audience(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) -> Yaml {
-    let audience = keys.take("audience").map(|item| item.texts()).unwrap_or_default();
+    let audience = keys.texts("audience");
     if audience.len() > 1 {
         // KrakenD wants all of them in `aud`, and `audience` one.
         allow.push(format!("([{}] - ([$claims.aud] | flatten)) == []", jq::texts(&audience)));
@@ -103,27 +101,18 @@ fn algorithms(keys: &ObjectKeys<'_>) -> Yaml {
 }
 
 fn transport(keys: &ObjectKeys<'_>, jwt: &mut Map) {
-    let leeway = keys.take("leeway").and_then(|item| item.duration());
-    jwt.set("leeway", Yaml::plain(duration::write(leeway.unwrap_or(Duration::from_secs(1)))));
-    if let Some(cache) = keys.take("cache") {
-        let _ = cache.is_true();
+    let leeway = keys.duration("leeway");
+    jwt.set("leeway", Yaml::duration(leeway.unwrap_or(Duration::from_secs(1))));
+    keys.accept_flag("cache");
+    if let Some(seconds) = keys.whole("cache_duration").filter(|seconds| *seconds > 0) {
+        jwt.set("refresh", Yaml::duration(Duration::from_secs(seconds)));
     }
-    if let Some(seconds) = keys.take("cache_duration").and_then(|item| item.whole()).filter(|seconds| *seconds > 0) {
-        jwt.set("refresh", Yaml::plain(duration::write(Duration::from_secs(seconds))));
-    }
-    if let Some(ca) = keys.take("jwk_local_ca").and_then(|item| item.text()) {
-        jwt.set("tls", Map::of("ca", Yaml::text(ca)));
-    }
-    if let Some(item) = keys.take("disable_jwk_security") {
-        item.ignore("the URL of the keys says `http` or `https` itself");
-    }
-    for name in ["operation_debug", "failed_jwk_key_cooldown"] {
-        if let Some(item) = keys.take(name) {
-            item.ignore(
-                "it changes no answer: the gateway logs failures, and asks for unknown keys every 10 s at most",
-            );
-        }
-    }
+    jwt.set_some("tls", keys.text("jwk_local_ca").map(|ca| Map::of("ca", Yaml::text(ca))));
+    keys.ignore(&["disable_jwk_security"], "the URL of the keys says `http` or `https` itself");
+    keys.ignore(
+        &["operation_debug", "failed_jwk_key_cooldown"],
+        "it changes no answer: the gateway logs failures, and asks for unknown keys every 10 s at most",
+    );
 }
 
 /// The claims that become header fields.
@@ -154,9 +143,9 @@ fn claims(keys: &ObjectKeys<'_>) -> Vec<(String, String)> {
 
 /// Allows each of the roles: one of them is enough.
 fn roles(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) {
-    let roles = keys.take("roles").map(|item| item.texts()).unwrap_or_default();
-    let key = keys.take("roles_key").and_then(|item| item.text()).filter(|key| !key.is_empty());
-    let nested = keys.take("roles_key_is_nested").is_some_and(|item| item.is_true());
+    let roles = keys.texts("roles");
+    let key = keys.filled("roles_key");
+    let nested = keys.is_true("roles_key_is_nested");
     if !roles.is_empty() {
         let words = words(&claim(&key.unwrap_or_else(|| "roles".to_owned()), nested));
         allow.push(format!("({words} | any({}))", one_of(&roles)));
@@ -165,8 +154,8 @@ fn roles(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) {
 
 fn scopes(keys: &ObjectKeys<'_>, allow: &mut Vec<String>) {
     let scopes = keys.take("scopes");
-    let key = keys.take("scopes_key").and_then(|item| item.text()).filter(|key| !key.is_empty());
-    let matcher = keys.take("scopes_matcher").and_then(|item| item.text());
+    let key = keys.filled("scopes_key");
+    let matcher = keys.text("scopes_matcher");
     let Some(item) = scopes else { return };
     let scopes = item.texts();
     let Some(key) = key.filter(|_| !scopes.is_empty()) else {

@@ -8,11 +8,9 @@ use super::keys::{Item, ObjectKeys};
 use super::martian::{self, Changes};
 use super::shape::{Decoder, Shape};
 use super::{elsewhere, limit, old, tls};
-use crate::duration;
 use crate::jq;
 use crate::yaml::{Map, Yaml};
 
-/// A backend, read.
 pub struct Backend {
     pub path: Option<String>,
     pub method: Option<String>,
@@ -46,8 +44,8 @@ pub fn read(item: &Item<'_>, around: &Around<'_>) -> Option<Backend> {
     let keys = item.map()?;
     let urls = servers(item, &keys, around);
     let mut backend = Backend {
-        path: keys.take("url_pattern").and_then(|item| item.text()),
-        method: keys.take("method").and_then(|item| item.text()).map(|method| method.to_ascii_uppercase()),
+        path: keys.text("url_pattern"),
+        method: keys.text("method").map(|method| method.to_ascii_uppercase()),
         urls: urls.clone().unwrap_or_default(),
         settings: around.settings.clone(),
         shape: Shape::default(),
@@ -63,7 +61,7 @@ pub fn read(item: &Item<'_>, around: &Around<'_>) -> Option<Backend> {
     };
     backend.method = backend.method.filter(|method| !method.is_empty());
     let passes = |name: &str| around.headers.iter().any(|known| known == name || known == "*");
-    if let Some(extra) = keys.take("extra_config").and_then(|item| item.map()) {
+    if let Some(extra) = keys.map("extra_config") {
         for (name, item) in extra.all() {
             backend.extra(old::namespace(name), &item, &passes, around);
         }
@@ -80,15 +78,13 @@ fn lower(names: Vec<String>) -> Vec<String> {
 /// The URLs of the servers.
 fn servers(item: &Item<'_>, keys: &ObjectKeys<'_>, around: &Around<'_>) -> Option<Vec<String>> {
     let sd = keys.take("sd");
-    let scheme = keys.take("sd_scheme").and_then(|item| item.text()).unwrap_or_else(|| "http".to_owned());
+    let scheme = keys.text("sd_scheme").unwrap_or_else(|| "http".to_owned());
     let discovery = match sd.as_ref().and_then(super::keys::Item::text).as_deref() {
         None | Some("" | "static") => Some(Discovery::Static),
         Some("dns") => Some(Discovery::Dns),
         Some(_) => None,
     };
-    if let Some(item) = keys.take("disable_host_sanitize") {
-        let _ = item.is_true();
-    }
+    keys.accept_flag("disable_host_sanitize");
     let own = keys.take("host").filter(|item| item.node.as_list().is_none_or(|hosts| !hosts.is_empty()));
     let Some(discovery) = discovery else {
         sd?.report(
@@ -172,12 +168,11 @@ impl Backend {
     fn breaker(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
         let errors = keys.take_old("max_errors", "maxErrors").and_then(|item| item.whole()).unwrap_or(1);
-        let open = keys.take("timeout").and_then(|item| item.whole()).unwrap_or(60).max(1);
-        for name in ["name", "log_status_change"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("a name for log lines: the gateway names the server, and always logs it");
-            }
-        }
+        let open = keys.whole("timeout").unwrap_or(60).max(1);
+        keys.ignore(
+            &["name", "log_status_change"],
+            "a name for log lines: the gateway names the server, and always logs it",
+        );
         if let Some(item) = keys.take("interval") {
             item.remark("failures in a row are counted, also if more than `interval` is between them", "");
         }
@@ -185,17 +180,13 @@ impl Backend {
         let mut breaker = Map::default();
         // KrakenD opens after more than `max_errors`, and tests with one call.
         breaker.set("failures", Yaml::plain(errors + 1)).set("rate", Yaml::text("100%"));
-        breaker.set("open", Yaml::plain(duration::write(Duration::from_secs(open)))).set("probes", Yaml::plain(1));
+        breaker.set("open", Yaml::duration(Duration::from_secs(open))).set("probes", Yaml::plain(1));
         self.settings.set("breaker", breaker);
     }
 
     fn cache(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
-        for name in ["shared", "max_items", "max_size"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("all caches share `store.memory`");
-            }
-        }
+        keys.ignore(&["shared", "max_items", "max_size"], "all caches share `store.memory`");
         keys.end();
         self.settings.set("cache", Yaml::plain("on"));
     }
@@ -206,19 +197,15 @@ impl Backend {
             self.shape.flatmap = Operation::read(&item);
             self.flatmap_is_set = item.node.as_list().is_some_and(|items| !items.is_empty());
         }
-        self.is_shadow = keys.take("shadow").is_some_and(|item| item.is_true());
-        if let Some(item) = keys.take("shadow_timeout") {
-            item.ignore("copies have a timeout of their own");
-        }
+        self.is_shadow = keys.is_true("shadow");
+        keys.ignore(&["shadow_timeout"], "copies have a timeout of their own");
         keys.end();
     }
 
     fn http(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
-        self.details = keys.take("return_error_details").and_then(|item| item.text()).filter(|name| !name.is_empty());
-        if let Some(item) = keys.take("return_error_code") {
-            let _ = item.is_true();
-        }
+        self.details = keys.filled("return_error_details");
+        keys.accept_flag("return_error_code");
         keys.end();
         if self.is_noop && self.details.take().is_some() {
             item.ignore("with `no-op` KrakenD does not look at answers");
@@ -229,16 +216,10 @@ impl Backend {
         let Some(keys) = item.map() else { return };
         if let Some(item) = keys.take("client_tls") {
             let tls = tls::backend(&item);
-            if !tls.is_empty() {
-                self.settings.set("tls", tls);
-            }
+            self.settings.set_filled("tls", tls);
         }
-        if let Some(item) = keys.take("no_redirect") {
-            let _ = item.is_true();
-        }
-        if let Some(item) = keys.take("send_body_on_redirect") {
-            item.ignore("redirects of backends are not followed: clients get them");
-        }
+        keys.accept_flag("no_redirect");
+        keys.ignore(&["send_body_on_redirect"], "redirects of backends are not followed: clients get them");
         if let Some(item) = keys.take("proxy_address") {
             item.report(
                 "calls do not go through a forward proxy",
@@ -257,17 +238,14 @@ impl Backend {
             return;
         }
         let mut oauth = Map::default();
-        let text = |name: &str| keys.take(name).and_then(|item| item.text()).filter(|text| !text.is_empty());
         for name in ["token_url", "client_id", "client_secret"] {
-            match text(name) {
+            match keys.filled(name) {
                 Some(value) => drop(oauth.set(name, Yaml::text(value))),
                 None => item.report(format!("`{name}` is missing, so calls have no token"), ""),
             }
         }
-        if let Some(scopes) = text("scopes") {
-            oauth.set("scope", Yaml::text(scopes.replace(',', " ")));
-        }
-        if let Some(parameters) = keys.take("endpoint_params").and_then(|item| item.map()) {
+        oauth.set_some("scope", keys.filled("scopes").map(|scopes| Yaml::text(scopes.replace(',', " "))));
+        if let Some(parameters) = keys.map("endpoint_params") {
             let mut map = Map::default();
             for (name, item) in parameters.all() {
                 match item.texts().as_slice() {

@@ -1,10 +1,8 @@
 //! `security/cors`.
 
 use super::keys::Item;
-use crate::duration;
 use crate::yaml::{Map, Yaml};
 
-/// Imports the CORS settings.
 pub fn read(item: &Item<'_>) -> Option<Map> {
     let keys = item.map()?;
     let mut cors = Map::default();
@@ -31,11 +29,11 @@ pub fn read(item: &Item<'_>) -> Option<Map> {
         return None;
     }
     cors.set("origins", Yaml::texts(&origins));
-    let methods = keys.take("allow_methods").map(|item| item.texts()).unwrap_or_default();
+    let methods = keys.texts("allow_methods");
     if !methods.is_empty() && !methods.iter().any(|method| method == "*") {
         cors.set("methods", Yaml::texts(methods.iter().map(|method| method.to_ascii_uppercase())));
     }
-    let headers = keys.take("allow_headers").map(|item| item.texts()).unwrap_or_default();
+    let headers = keys.texts("allow_headers");
     if !headers.is_empty() && !headers.iter().any(|header| header == "*") {
         cors.set("headers", Yaml::texts(headers.iter().map(|header| header.to_ascii_lowercase())));
     }
@@ -45,21 +43,13 @@ pub fn read(item: &Item<'_>) -> Option<Map> {
             false => drop(cors.set("credentials", Yaml::plain(true))),
         }
     }
-    let expose = keys.take("expose_headers").map(|item| item.texts()).unwrap_or_default();
-    if !expose.is_empty() {
-        cors.set("expose", Yaml::texts(expose.iter().map(|header| header.to_ascii_lowercase())));
-    }
-    if let Some(age) = keys.take("max_age").and_then(|item| item.duration()) {
-        cors.set("max_age", Yaml::plain(duration::write(age)));
-    }
-    if keys.take("allow_private_network").is_some_and(|item| item.is_true()) {
+    let expose = keys.texts("expose_headers");
+    cors.set_filled("expose", Yaml::texts(expose.iter().map(|header| header.to_ascii_lowercase())));
+    cors.set_some("max_age", keys.duration("max_age").map(Yaml::duration));
+    if keys.is_true("allow_private_network") {
         cors.set("private_network", Yaml::plain(true));
     }
-    for name in ["debug", "options_success_status"] {
-        if let Some(item) = keys.take(name) {
-            item.ignore("it changes nothing for browsers");
-        }
-    }
+    keys.ignore(&["debug", "options_success_status"], "it changes nothing for browsers");
     if let Some(item) = keys.take("options_passthrough")
         && item.is_true()
     {

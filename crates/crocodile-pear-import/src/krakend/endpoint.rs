@@ -28,13 +28,11 @@ pub struct Service<'a> {
     pub settings: Map,
 }
 
-/// An endpoint, imported.
 pub struct ImportedEndpoint {
     /// `GET /path`.
     pub name: String,
     /// Settings that others may share: `authenticate`, `allow`, `headers`.
     pub shared: Map,
-    /// Settings of its own.
     pub own: Map,
     /// Its call in the short form, or its pipeline.
     pub body: Yaml,
@@ -63,12 +61,12 @@ struct Parts<'a> {
 pub fn read(item: &Item<'_>, service: &Service<'_>, upstreams: &mut BackendUpstreams) -> Option<ImportedEndpoint> {
     let keys = item.map()?;
     let mut parts = parts(item, &keys, service)?;
-    if let Some(extra) = keys.take("extra_config").and_then(|item| item.map()) {
+    if let Some(extra) = keys.map("extra_config") {
         for (name, item) in extra.all() {
             parts.extra(old::namespace(name), &item);
         }
     }
-    let list = keys.take("backend").map(|item| item.list()).unwrap_or_default();
+    let list = keys.list("backend");
     keys.end();
     let around = Around {
         hosts: service.hosts.as_ref(),
@@ -112,7 +110,7 @@ fn parts<'a>(item: &'a Item<'a>, keys: &ObjectKeys<'_>, service: &Service<'_>) -
             return None;
         }
     };
-    let method = keys.take("method").and_then(|item| item.text()).filter(|text| !text.is_empty());
+    let method = keys.filled("method");
     let method = method.map_or_else(|| "GET".to_owned(), |method| method.to_ascii_uppercase());
     if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(&method.as_str()) {
         item.ignore(format!("KrakenD serves no `{method}`"));
@@ -141,8 +139,8 @@ fn parts<'a>(item: &'a Item<'a>, keys: &ObjectKeys<'_>, service: &Service<'_>) -
         conditions: Vec::new(),
         limits: Vec::new(),
         validate: None,
-        cache: keys.take("cache_ttl").and_then(|item| item.duration()).or(service.cache),
-        timeout: keys.take("timeout").and_then(|item| item.duration()).unwrap_or(service.timeout),
+        cache: keys.duration("cache_ttl").or(service.cache),
+        timeout: keys.duration("timeout").unwrap_or(service.timeout),
         attempts,
     })
 }
@@ -201,10 +199,10 @@ impl Parts<'_> {
 
     fn proxy(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
-        self.made.is_sequential = keys.take("sequential").is_some_and(|item| item.is_true());
-        if let Some(fixed) = keys.take("static").and_then(|item| item.map()) {
+        self.made.is_sequential = keys.is_true("sequential");
+        if let Some(fixed) = keys.map("static") {
             let data = fixed.take("data").map(|item| item.json());
-            let strategy = match fixed.take("strategy").and_then(|item| item.text()).as_deref() {
+            let strategy = match fixed.text("strategy").as_deref() {
                 Some("success") => Strategy::Success,
                 Some("complete") => Strategy::Complete,
                 Some("errored" | "incomplete") => Strategy::Errored,
@@ -225,9 +223,7 @@ impl Parts<'_> {
         if let Some(item) = keys.take("combiner") {
             item.report("another combiner is not imported", "write the `merge` as jq");
         }
-        if let Some(item) = keys.take("force_sandboxed_request") {
-            item.ignore("each call has a request of its own");
-        }
+        keys.ignore(&["force_sandboxed_request"], "each call has a request of its own");
         keys.end();
     }
 
@@ -303,7 +299,6 @@ impl Parts<'_> {
         Some(upstreams.name(&shadow.urls, self.forwarding(shadow), None))
     }
 
-    /// A name for each call.
     fn names(&self, all: &[Backend], real: &[usize]) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for at in real {
@@ -345,9 +340,7 @@ impl Parts<'_> {
         if is_all {
             settings.set("forward", Yaml::plain("all"));
         } else {
-            if !named.is_empty() {
-                settings.set("forward", Yaml::texts(named));
-            }
+            settings.set_filled("forward", Yaml::texts(named));
             if backend.headers.as_ref().is_none_or(|own| own.iter().any(|name| name.starts_with("x-forwarded-"))) {
                 settings.set("forwarded", Yaml::plain("x"));
             }
@@ -358,12 +351,8 @@ impl Parts<'_> {
                 headers.set(field, Yaml::text(format!("{{{value}}}")));
             }
         }
-        if !headers.is_empty() {
-            settings.set("headers", headers);
-        }
-        for (key, value) in backend.settings.iter() {
-            settings.set(key, value.clone());
-        }
+        settings.set_filled("headers", headers);
+        settings.extend(&backend.settings);
         settings
     }
 
@@ -408,12 +397,8 @@ impl Parts<'_> {
         let is_one = names.len() == 1;
         let has_body = !matches!(method.as_str(), "GET" | "HEAD");
         let mut settings = self.forwarding(backend);
-        if let Some(attempts) = self.attempts {
-            settings.set("retry", Map::of("attempts", Yaml::plain(attempts)));
-        }
-        if let Some(mirror) = mirror {
-            settings.set("mirror", Yaml::text(mirror));
-        }
+        settings.set_some("retry", self.attempts.map(|attempts| Map::of("attempts", Yaml::plain(attempts))));
+        settings.set_some("mirror", mirror.map(Yaml::text));
         let mut headers = Map::default();
         for (name, value) in &backend.changes.call {
             headers.set(name, Yaml::text(value));
@@ -492,12 +477,9 @@ impl Parts<'_> {
         }
     }
 
-    /// The endpoint as it is written.
     fn written(self, body: Yaml, is_many: bool) -> ImportedEndpoint {
         let mut shared = Map::default();
-        if let Some(auth) = &self.auth {
-            shared.set("authenticate", Yaml::List(vec![auth.method.clone().into()]));
-        }
+        shared.set_some("authenticate", self.auth.as_ref().map(|auth| Yaml::List(vec![auth.method.clone().into()])));
         let conditions = self.auth.as_ref().and_then(|auth| auth.allow.clone()).into_iter().chain(self.conditions);
         let conditions: Vec<String> = conditions.collect();
         if !conditions.is_empty() {
@@ -509,16 +491,14 @@ impl Parts<'_> {
         }
         let mut own = Map::default();
         if is_many && self.made.is_sequential {
-            own.set("timeout", Yaml::plain(duration::write(self.timeout)));
+            own.set("timeout", Yaml::duration(self.timeout));
         }
         match self.limits.as_slice() {
             [] => {}
             [one] => drop(own.set("rate_limit", one.clone())),
             several => drop(own.set("rate_limit", Yaml::List(several.to_vec()))),
         }
-        if let Some(schema) = &self.validate {
-            own.set("validate", Map::of("body", Yaml::json(schema)));
-        }
+        own.set_some("validate", self.validate.as_ref().map(|schema| Map::of("body", Yaml::json(schema))));
         ImportedEndpoint { name: format!("{} {}", self.method, self.route.text), shared, own, body }
     }
 }

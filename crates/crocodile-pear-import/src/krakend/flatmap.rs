@@ -3,17 +3,14 @@
 use super::keys::Item;
 use crate::jq;
 
-/// An operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Deletes fields.
     Delete(Vec<Vec<String>>),
     /// Moves a field. Both paths are the same up to the last `*`.
     Move(Vec<String>, Vec<String>),
 }
 
 impl Operation {
-    /// Reads the operations.
     pub fn read(item: &Item<'_>) -> Vec<Operation> {
         item.list().iter().filter_map(one).collect()
     }
@@ -56,8 +53,8 @@ fn written(path: &[String]) -> String {
 
 fn one(item: &Item<'_>) -> Option<Operation> {
     let keys = item.map()?;
-    let kind = keys.take("type")?.text()?;
-    let arguments = keys.take("args").map(|item| item.texts()).unwrap_or_default();
+    let kind = keys.text("type")?;
+    let arguments = keys.texts("args");
     keys.end();
     let paths: Vec<Vec<String>> = arguments.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
     match (kind.as_str(), paths.as_slice()) {

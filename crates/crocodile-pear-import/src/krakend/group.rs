@@ -1,6 +1,7 @@
 //! Groups: what several endpoints share is written once.
 
 use super::endpoint::ImportedEndpoint;
+use crate::upstream_name::unused;
 use crate::yaml::{Map, Yaml};
 
 /// The `endpoints` and the `groups` of the configuration.
@@ -20,16 +21,14 @@ pub fn write(endpoints: Vec<ImportedEndpoint>) -> (Map, Map) {
             }
             continue;
         }
-        let base = name(&shared);
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let name = std::iter::once(base.to_owned()).chain(numbered).find(|name| groups.get(name).is_none());
+        let name = unused(name(&shared), |name| groups.get(name).is_some());
         let mut group = shared;
         let mut map = Map::default();
         for endpoint in &members {
             map.set(&endpoint.name, one(endpoint, None));
         }
         group.set("endpoints", map);
-        groups.set(name.unwrap_or_default(), group);
+        groups.set(name, group);
     }
     (plain, groups)
 }

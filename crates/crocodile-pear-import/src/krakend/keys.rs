@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::ledger::{KeyLedger, join};
 use crate::duration;
 
-/// The keys of a map.
 pub struct ObjectKeys<'a> {
     entries: &'a [(crocodile_pear_spec::settings::Located<String>, Node)],
     path: String,
@@ -66,6 +65,55 @@ impl<'a> ObjectKeys<'a> {
         names.filter_map(|name| Some((name, self.take(name)?))).collect()
     }
 
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.take(name)?.text()
+    }
+
+    /// The text of a key, unless it is empty.
+    pub fn filled(&self, name: &str) -> Option<String> {
+        self.text(name).filter(|text| !text.is_empty())
+    }
+
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        self.take(name).map(|item| item.texts()).unwrap_or_default()
+    }
+
+    pub fn list(&self, name: &str) -> Vec<Item<'a>> {
+        self.take(name).map(|item| item.list()).unwrap_or_default()
+    }
+
+    pub fn map(&self, name: &str) -> Option<ObjectKeys<'a>> {
+        self.take(name)?.map()
+    }
+
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.take(name)?.number()
+    }
+
+    pub fn whole(&self, name: &str) -> Option<u64> {
+        self.take(name)?.whole()
+    }
+
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        self.take(name)?.duration()
+    }
+
+    pub fn is_true(&self, name: &str) -> bool {
+        self.take(name).is_some_and(|item| item.is_true())
+    }
+
+    /// Takes a key that is `true` or `false`, and changes nothing here.
+    pub fn accept_flag(&self, name: &str) {
+        self.is_true(name);
+    }
+
+    /// KrakenD or the gateway does nothing with these keys: why.
+    pub fn ignore(&self, names: &[&str], why: &str) {
+        for item in names.iter().filter_map(|name| self.take(name)) {
+            item.ignore(why);
+        }
+    }
+
     /// Ends the reading of a map: KrakenD knows none of the keys that nobody took.
     pub fn end(&self) {
         for (key, _) in self.entries.iter().filter(|(key, _)| !self.taken.borrow().contains(&key.span)) {
@@ -97,14 +145,12 @@ fn renamed(old: &str) -> Option<&'static str> {
 }
 
 impl<'a> Item<'a> {
-    /// The keys of its map.
     pub fn map(&self) -> Option<ObjectKeys<'a>> {
         let Some(entries) = self.node.as_map() else { return self.wrong("a map") };
         self.ledger.import(&self.path, self.span);
         Some(ObjectKeys { entries, path: self.path.clone(), ledger: self.ledger, taken: RefCell::default() })
     }
 
-    /// The items of its list.
     pub fn list(&self) -> Vec<Item<'a>> {
         let Some(items) = self.node.as_list() else { return self.wrong("a list").unwrap_or_default() };
         self.ledger.import(&self.path, self.span);
@@ -117,7 +163,6 @@ impl<'a> Item<'a> {
         items.iter().enumerate().map(item).collect()
     }
 
-    /// Its text.
     pub fn text(&self) -> Option<String> {
         match &self.node.kind {
             NodeKind::Scalar { text, quoted, .. } if *quoted || !is_other(text) => {
@@ -128,7 +173,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Its texts.
     pub fn texts(&self) -> Vec<String> {
         let Some(items) = self.node.as_list() else { return self.wrong("a list of texts").unwrap_or_default() };
         let texts: Option<Vec<String>> = items.iter().map(|item| Some(item.as_text()?.value)).collect();
@@ -141,7 +185,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Its number.
     pub fn number(&self) -> Option<f64> {
         let number = self.node.as_plain().and_then(|text| text.parse::<f64>().ok()).filter(|number| number.is_finite());
         if number.is_none() {
@@ -163,7 +206,6 @@ impl<'a> Item<'a> {
         whole.map(|number| number as u64)
     }
 
-    /// Whether it is true.
     pub fn is_true(&self) -> bool {
         match self.node.as_plain() {
             Some("true") => {
@@ -197,7 +239,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Its value as JSON.
     pub fn json(&self) -> Value {
         self.done();
         json(self.node)
@@ -234,7 +275,6 @@ fn is_other(text: &str) -> bool {
     text.parse::<f64>().is_ok() || text == "true" || text == "false"
 }
 
-/// A node as JSON.
 fn json(node: &Node) -> Value {
     match &node.kind {
         NodeKind::Null => Value::Null,

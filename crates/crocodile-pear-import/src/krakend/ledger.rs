@@ -8,7 +8,6 @@ use crocodile_pear_spec::settings::Node;
 
 use crate::report::Report;
 
-/// The account of a file's keys.
 pub struct KeyLedger {
     report: RefCell<Report>,
     seen: RefCell<HashMap<Span, Cover>>,

@@ -10,7 +10,7 @@ use crate::yaml::{Map, Yaml};
 /// The limits of `qos/ratelimit/router` or `qos/ratelimit/service`.
 pub fn router(item: &Item<'_>, parameters: &[(String, String)]) -> Vec<Yaml> {
     let Some(keys) = item.map() else { return Vec::new() };
-    let every = keys.take("every").and_then(|item| item.duration()).unwrap_or(Duration::from_secs(1));
+    let every = keys.duration("every").unwrap_or(Duration::from_secs(1));
     let mut limits = Vec::new();
     let total = rate(&keys, "max_rate", "maxRate", "capacity", every);
     let own = rate(&keys, "client_max_rate", "clientMaxRate", "client_capacity", every);
@@ -35,7 +35,7 @@ pub fn router(item: &Item<'_>, parameters: &[(String, String)]) -> Vec<Yaml> {
 /// The limit of `qos/ratelimit/proxy`.
 pub fn backend(item: &Item<'_>) -> Option<Yaml> {
     let keys = item.map()?;
-    let every = keys.take("every").and_then(|item| item.duration()).unwrap_or(Duration::from_secs(1));
+    let every = keys.duration("every").unwrap_or(Duration::from_secs(1));
     let limit = rate(&keys, "max_rate", "maxRate", "capacity", every);
     keys.end();
     limit.map(Yaml::from)
@@ -70,7 +70,7 @@ fn client(keys: &ObjectKeys<'_>, parameters: &[(String, String)]) -> Option<Stri
 /// A rate with its burst.
 fn rate(keys: &ObjectKeys<'_>, name: &str, old: &str, capacity: &str, every: Duration) -> Option<Map> {
     let rate = keys.take_old(name, old);
-    let capacity = keys.take(capacity).and_then(|item| item.number());
+    let capacity = keys.number(capacity);
     let item = rate?;
     let number = item.number()?;
     if number <= 0.0 {

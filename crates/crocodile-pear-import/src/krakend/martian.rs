@@ -39,7 +39,6 @@ pub fn literal(text: &str) -> String {
 fn one(name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, is_proxy: bool, changes: &mut Changes) {
     let Some(keys) = item.map() else { return };
     let (on_call, on_answer) = scope(&keys);
-    let text = |name: &str| keys.take(name).and_then(|item| item.text());
     let mut set = |field: String, value: String| {
         if on_call {
             changes.call.push((field.to_ascii_lowercase(), value.clone()));
@@ -50,12 +49,12 @@ fn one(name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, is_proxy: boo
     };
     match name {
         "header.Modifier" => {
-            if let (Some(field), Some(value)) = (text("name"), text("value")) {
+            if let (Some(field), Some(value)) = (keys.text("name"), keys.text("value")) {
                 set(field, literal(&value));
             }
         }
         "header.Append" => {
-            if let (Some(field), Some(value)) = (text("name"), text("value")) {
+            if let (Some(field), Some(value)) = (keys.text("name"), keys.text("value")) {
                 if on_call && passes(&field.to_ascii_lowercase()) {
                     item.remark(format!("`{field}` is set, in the place of the client's own"), "");
                 }
@@ -63,7 +62,7 @@ fn one(name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, is_proxy: boo
             }
         }
         "header.Copy" => {
-            if let (Some(from), Some(to)) = (text("from"), text("to")) {
+            if let (Some(from), Some(to)) = (keys.text("from"), keys.text("to")) {
                 let from = from.to_ascii_lowercase();
                 if on_answer {
                     item.report("fields of answers are not copied", "write a `respond` step with `$answer.headers`");
@@ -75,20 +74,18 @@ fn one(name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, is_proxy: boo
             }
         }
         "header.Blacklist" => {
-            for field in keys.take("names").map(|item| item.texts()).unwrap_or_default() {
+            for field in keys.texts("names") {
                 set(field, "{null}".to_owned());
             }
         }
         "querystring.Modifier" => {
-            if let (Some(parameter), Some(value)) = (text("name"), text("value")) {
+            if let (Some(parameter), Some(value)) = (keys.text("name"), keys.text("value")) {
                 changes.query.push((parameter, value));
             }
         }
         "fifo.Group" => {
-            if let Some(item) = keys.take("aggregateErrors") {
-                item.ignore("the modifiers that are imported cannot fail");
-            }
-            for modifier in keys.take("modifiers").map(|item| item.list()).unwrap_or_default() {
+            keys.ignore(&["aggregateErrors"], "the modifiers that are imported cannot fail");
+            for modifier in keys.list("modifiers") {
                 if let Some(inner) = modifier.map() {
                     for (name, modifier) in inner.all() {
                         one(name, &modifier, passes, is_proxy, changes);
@@ -111,6 +108,6 @@ fn one(name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, is_proxy: boo
 }
 
 fn scope(keys: &ObjectKeys<'_>) -> (bool, bool) {
-    let scope = keys.take("scope").map(|item| item.texts()).unwrap_or_default();
+    let scope = keys.texts("scope");
     (scope.iter().any(|part| part == "request"), scope.iter().any(|part| part == "response"))
 }

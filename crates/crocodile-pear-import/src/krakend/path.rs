@@ -2,7 +2,6 @@
 
 use crate::jq;
 
-/// An endpoint's path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EndpointPath {
     /// The path as we write it.
@@ -64,7 +63,6 @@ fn unique(parameters: &[(String, String)], name: &str) -> String {
 pub enum PlaceholderValue<'a> {
     /// A parameter of the endpoint's path, by KrakenD's name.
     Parameter(&'a str),
-    /// A claim of the token.
     Claim(&'a str),
     /// A field of the answer of an earlier call: its number, and the path.
     Earlier(usize, &'a str),

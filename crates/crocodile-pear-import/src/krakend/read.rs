@@ -10,7 +10,6 @@ use super::{json, toml};
 use crate::outcome::Unreadable;
 use crocodile_pear_spec::document::{self, Source, Sources};
 
-/// A file, read.
 pub struct KrakendFile {
     pub root: Node,
     /// Keys that the same object names again further down.

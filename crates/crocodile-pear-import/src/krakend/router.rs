@@ -3,7 +3,6 @@
 use super::keys::{Item, ObjectKeys};
 use crate::yaml::{Map, Yaml};
 
-/// The settings of the options.
 #[derive(Default)]
 pub struct Options {
     pub access_log_is_off: bool,
@@ -13,33 +12,31 @@ pub struct Options {
     pub max_body: Option<u64>,
 }
 
-/// Reads the options.
 pub fn read(item: &Item<'_>) -> Options {
     let mut options = Options::default();
     let Some(keys) = item.map() else { return options };
-    options.access_log_is_off = keys.take("disable_access_log").is_some_and(|item| item.is_true());
-    options.health_is_off = keys.take("disable_health").is_some_and(|item| item.is_true());
-    options.health_path = keys.take("health_path").and_then(|item| item.text());
-    options.trust = keys.take("trusted_proxies").map(|item| item.texts()).unwrap_or_default();
-    options.max_body = keys.take("max_payload").and_then(|item| item.whole()).filter(|size| *size > 0);
+    options.access_log_is_off = keys.is_true("disable_access_log");
+    options.health_is_off = keys.is_true("disable_health");
+    options.health_path = keys.text("health_path");
+    options.trust = keys.texts("trusted_proxies");
+    options.max_body = keys.whole("max_payload").filter(|size| *size > 0);
     others(&keys);
     keys.end();
     options
 }
 
 fn others(keys: &ObjectKeys<'_>) {
-    for name in [
-        "forwarded_by_client_ip",
-        "remote_ip_headers",
-        "disable_gzip",
-        "hide_version_header",
-        "app_engine",
-        "disable_path_decoding",
-    ] {
-        if let Some(item) = keys.take(name) {
-            item.ignore("the gateway has no such header field or setting: `clients.trust` names whom it believes");
-        }
-    }
+    keys.ignore(
+        &[
+            "forwarded_by_client_ip",
+            "remote_ip_headers",
+            "disable_gzip",
+            "hide_version_header",
+            "app_engine",
+            "disable_path_decoding",
+        ],
+        "the gateway has no such header field or setting: `clients.trust` names whom it believes",
+    );
     for name in ["disable_redirect_fixed_path", "disable_redirect_trailing_slash", "remove_extra_slash"] {
         if let Some(item) = keys.take(name) {
             match item.is_true() {
@@ -68,10 +65,7 @@ fn others(keys: &ObjectKeys<'_>) {
 }
 
 impl Options {
-    /// Adds what belongs to `clients`.
     pub fn write(&self, clients: &mut Map) {
-        if !self.trust.is_empty() {
-            clients.set("trust", Yaml::texts(&self.trust));
-        }
+        clients.set_filled("trust", Yaml::texts(&self.trust));
     }
 }

@@ -29,24 +29,24 @@ struct Extra {
 /// Imports the whole file.
 pub fn read(keys: &ObjectKeys<'_>) -> Map {
     let mut extra = Extra::default();
-    if let Some(map) = keys.take("extra_config").and_then(|item| item.map()) {
+    if let Some(map) = keys.map("extra_config") {
         for (name, item) in map.all() {
             extra.read(old::namespace(name), &item);
         }
     }
     let mut configuration = Map::default();
-    if let Some(name) = keys.take("name").and_then(|item| item.text()).filter(|name| !name.is_empty()) {
+    if let Some(name) = keys.filled("name") {
         configuration.comment(name.replace(['\n', '\r'], " "));
     }
     configuration.set("listen", listen(keys));
-    let timeout = keys.take("timeout").and_then(|item| item.duration()).unwrap_or(TIMEOUT);
-    let endpoints = keys.take("endpoints").map(|item| item.list()).unwrap_or_default();
+    let timeout = keys.duration("timeout").unwrap_or(TIMEOUT);
+    let endpoints = keys.list("endpoints");
     let service = Service {
         hosts: keys.take("host"),
         timeout,
         common: common(&endpoints, timeout),
-        cache: keys.take("cache_ttl").and_then(|item| item.duration()),
-        output: keys.take("output_encoding").and_then(|item| item.text()).filter(|name| !name.is_empty()),
+        cache: keys.duration("cache_ttl"),
+        output: keys.filled("output_encoding"),
         settings: calls(keys),
     };
     if let Some(hosts) = &service.hosts {
@@ -74,19 +74,13 @@ pub fn read(keys: &ObjectKeys<'_>) -> Map {
         read.push(endpoint);
     }
     extra.write(&mut configuration);
-    if !clients.is_empty() {
-        configuration.set("clients", clients);
-    }
+    configuration.set_filled("clients", clients);
     let upstreams = upstreams.write(&duration::write(service.common));
-    if !upstreams.is_empty() {
-        configuration.set("upstreams", upstreams);
-    }
+    configuration.set_filled("upstreams", upstreams);
     let (mut plain, groups) = group::write(read);
     health(&extra.options, &mut plain);
     configuration.set("endpoints", plain);
-    if !groups.is_empty() {
-        configuration.set("groups", groups);
-    }
+    configuration.set_filled("groups", groups);
     configuration
 }
 
@@ -106,8 +100,8 @@ fn common(endpoints: &[Item<'_>], timeout: Duration) -> Duration {
 }
 
 fn listen(keys: &ObjectKeys<'_>) -> Yaml {
-    let port = keys.take("port").and_then(|item| item.whole()).filter(|port| *port > 0).unwrap_or(8080);
-    let address = keys.take("listen_ip").and_then(|item| item.text()).filter(|ip| !ip.is_empty());
+    let port = keys.whole("port").filter(|port| *port > 0).unwrap_or(8080);
+    let address = keys.filled("listen_ip");
     let address = address.unwrap_or_else(|| "0.0.0.0".to_owned());
     let address = if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
     match keys.take("tls").and_then(|item| tls::listener(&item)) {
@@ -125,14 +119,10 @@ fn calls(keys: &ObjectKeys<'_>) -> Map {
     let mut settings = Map::default();
     if let Some(item) = keys.take("client_tls") {
         let tls = tls::backend(&item);
-        if !tls.is_empty() {
-            settings.set("tls", tls);
-        }
+        settings.set_filled("tls", tls);
     }
     tls::insecure(keys);
-    if let Some(idle) = keys.take("idle_connection_timeout").and_then(|item| item.duration()) {
-        settings.set("keep", Yaml::plain(duration::write(idle)));
-    }
+    settings.set_some("keep", keys.duration("idle_connection_timeout").map(Yaml::duration));
     for name in ["dialer_timeout", "response_header_timeout"] {
         if let Some(item) = keys.take(name)
             && item.duration().is_some()
@@ -143,20 +133,19 @@ fn calls(keys: &ObjectKeys<'_>) -> Map {
             );
         }
     }
-    for name in [
-        "max_idle_connections",
-        "max_idle_connections_per_host",
-        "dialer_fallback_delay",
-        "dialer_keep_alive",
-        "expect_continue_timeout",
-        "disable_compression",
-        "dns_cache_ttl",
-        "sequential_start",
-    ] {
-        if let Some(item) = keys.take(name) {
-            item.ignore("it tunes Go's HTTP client, and changes no answer: see `connections` and `resolver`");
-        }
-    }
+    keys.ignore(
+        &[
+            "max_idle_connections",
+            "max_idle_connections_per_host",
+            "dialer_fallback_delay",
+            "dialer_keep_alive",
+            "expect_continue_timeout",
+            "disable_compression",
+            "dns_cache_ttl",
+            "sequential_start",
+        ],
+        "it tunes Go's HTTP client, and changes no answer: see `connections` and `resolver`",
+    );
     settings
 }
 
@@ -172,15 +161,13 @@ fn clients(keys: &ObjectKeys<'_>, options: &Options) -> Map {
     for (name, ours) in pairs {
         let Some(item) = keys.take(name) else { continue };
         if let Some(duration) = item.duration() {
-            clients.set(ours, Yaml::plain(duration::write(duration)));
+            clients.set(ours, Yaml::duration(duration));
             if ours == "body" || ours == "write" {
                 item.remark(format!("`{ours}` is how long a client may pause, not how long all of it may take"), "");
             }
         }
     }
-    if let Some(size) = keys.take("max_header_bytes").and_then(|item| item.whole()).filter(|size| *size > 0) {
-        clients.set("max_head", Yaml::plain(size));
-    }
+    clients.set_some("max_head", keys.whole("max_header_bytes").filter(|size| *size > 0).map(Yaml::plain));
     options.write(&mut clients);
     clients
 }
@@ -190,9 +177,7 @@ fn others(keys: &ObjectKeys<'_>) {
     if let Some(item) = keys.take("version") {
         item.done();
     }
-    if let Some(item) = keys.take("disable_rest") {
-        let _ = item.is_true();
-    }
+    keys.accept_flag("disable_rest");
     let reasons = [
         (
             "plugin",
@@ -251,25 +236,15 @@ impl Extra {
     }
 
     fn write(&mut self, configuration: &mut Map) {
-        if let Some(admin) = &self.telemetry.admin {
-            configuration.set("admin", Yaml::text(admin));
-        }
+        configuration.set_some("admin", self.telemetry.admin.as_ref().map(Yaml::text));
         let mut log = self.telemetry.log.clone();
         if !self.options.access_log_is_off {
             log.set("access", Yaml::plain("on"));
         }
-        if !log.is_empty() {
-            configuration.set("log", log);
-        }
-        if let Some(traces) = &self.telemetry.traces {
-            configuration.set("traces", traces.clone());
-        }
-        if let Some(size) = self.options.max_body {
-            configuration.set("max_body", Yaml::plain(size));
-        }
-        if let Some(cors) = &self.cors {
-            configuration.set("cors", cors.clone());
-        }
+        configuration.set_filled("log", log);
+        configuration.set_some("traces", self.telemetry.traces.clone());
+        configuration.set_some("max_body", self.options.max_body.map(Yaml::plain));
+        configuration.set_some("cors", self.cors.clone());
         if !self.secure.is_empty() {
             configuration.set("headers", Map::of("set", self.secure.clone()));
         }

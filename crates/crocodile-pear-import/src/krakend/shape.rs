@@ -7,7 +7,6 @@ use crate::jq;
 /// How the body is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decoder {
-    /// An object.
     #[default]
     Object,
     /// A list, which becomes `{"collection": […]}`.
@@ -18,7 +17,6 @@ pub enum Decoder {
     Text,
 }
 
-/// The shape of the answer of one backend.
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     pub decoder: Decoder,

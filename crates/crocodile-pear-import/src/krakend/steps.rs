@@ -50,22 +50,15 @@ impl BackendCall<'_> {
         self.method.is_none() && self.timeout.is_none() && self.headers.is_empty() && !self.body
     }
 
-    /// Its settings.
     fn map(&self) -> Map {
         let mut map = Map::default();
         map.set("to", Yaml::text(&self.upstream)).set("path", Yaml::text(&self.path));
-        if let Some(method) = &self.method {
-            map.set("method", Yaml::plain(method));
-        }
+        map.set_some("method", self.method.as_ref().map(Yaml::plain));
         if self.body {
             map.set("body", Yaml::plain("client"));
         }
-        if !self.headers.is_empty() {
-            map.set("headers", self.headers.clone());
-        }
-        if let Some(timeout) = &self.timeout {
-            map.set("timeout", Yaml::plain(timeout));
-        }
+        map.set_filled("headers", self.headers.clone());
+        map.set_some("timeout", self.timeout.as_ref().map(Yaml::plain));
         map
     }
 

@@ -15,16 +15,14 @@ impl Telemetry {
     /// `telemetry/logging`.
     pub fn logging(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
-        let level = keys.take("level").and_then(|item| item.text()).map(|level| level.to_ascii_uppercase());
+        let level = keys.text("level").map(|level| level.to_ascii_uppercase());
         let level = match level.as_deref() {
             Some("DEBUG") => Some("debug"),
             Some("WARNING" | "WARN") => Some("warn"),
             Some("ERROR" | "CRITICAL" | "FATAL") => Some("error"),
             _ => None,
         };
-        if let Some(level) = level {
-            self.log.set("level", Yaml::plain(level));
-        }
+        self.log.set_some("level", level.map(Yaml::plain));
         if let Some(format) = keys.take("format") {
             match format.text().as_deref() {
                 Some("logstash") => drop(self.log.set("format", Yaml::plain("json"))),
@@ -40,24 +38,22 @@ impl Telemetry {
                 "use `log: { access: { to: syslog } }` for the access log, and journald",
             );
         }
-        for name in ["stdout", "prefix", "syslog_facility", "backtrace", "custom_format", "access_log_format"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("it changes how lines look, and the lines are others here");
-            }
-        }
+        keys.ignore(
+            &["stdout", "prefix", "syslog_facility", "backtrace", "custom_format", "access_log_format"],
+            "it changes how lines look, and the lines are others here",
+        );
         keys.end();
     }
 
     /// `telemetry/metrics`.
     pub fn metrics(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
-        let address = keys.take("listen_address").and_then(|item| item.text()).unwrap_or_else(|| ":8090".to_owned());
-        let off = keys.take("endpoint_disabled").is_some_and(|item| item.is_true());
-        for name in ["collection_time", "proxy_disabled", "router_disabled", "backend_disabled"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("metrics are always counted, and read when they are asked for");
-            }
-        }
+        let address = keys.text("listen_address").unwrap_or_else(|| ":8090".to_owned());
+        let off = keys.is_true("endpoint_disabled");
+        keys.ignore(
+            &["collection_time", "proxy_disabled", "router_disabled", "backend_disabled"],
+            "metrics are always counted, and read when they are asked for",
+        );
         keys.end();
         if !off {
             item.remark("the metrics are at `/metrics` of `admin`, for Prometheus, instead of `/__stats`", "");
@@ -69,22 +65,18 @@ impl Telemetry {
     pub fn opentelemetry(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
         let mut traces = Map::default();
-        if let Some(name) = keys.take("service_name").and_then(|item| item.text()) {
-            traces.set("service", Yaml::text(name));
-        }
-        if let Some(rate) = keys.take("trace_sample_rate").and_then(|item| item.number()) {
-            traces.set("sample", Yaml::plain(format!("{}%", rate * 100.0)));
-        }
-        for name in ["metric_reporting_period", "layers", "skip_paths", "service_version", "deployment_environment"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("spans and metrics are always whole");
-            }
-        }
-        if let Some(exporters) = keys.take("exporters").and_then(|item| item.map()) {
-            for exporter in exporters.take("prometheus").map(|item| item.list()).unwrap_or_default() {
+        traces.set_some("service", keys.text("service_name").map(Yaml::text));
+        let sample = keys.number("trace_sample_rate").map(|rate| format!("{}%", rate * 100.0));
+        traces.set_some("sample", sample.map(Yaml::plain));
+        keys.ignore(
+            &["metric_reporting_period", "layers", "skip_paths", "service_version", "deployment_environment"],
+            "spans and metrics are always whole",
+        );
+        if let Some(exporters) = keys.map("exporters") {
+            for exporter in exporters.list("prometheus") {
                 self.prometheus(&exporter);
             }
-            for exporter in exporters.take("otlp").map(|item| item.list()).unwrap_or_default() {
+            for exporter in exporters.list("otlp") {
                 self.otlp(&exporter, &traces);
             }
             exporters.end();
@@ -94,28 +86,20 @@ impl Telemetry {
 
     fn prometheus(&mut self, item: &Item<'_>) {
         let Some(keys) = item.map() else { return };
-        let port = keys.take("port").and_then(|item| item.whole()).unwrap_or(9090);
-        let address = keys.take("listen_ip").and_then(|item| item.text()).filter(|ip| !ip.is_empty());
-        for name in ["name", "process_metrics", "go_metrics", "disable_metrics"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("`admin` has all metrics");
-            }
-        }
+        let port = keys.whole("port").unwrap_or(9090);
+        let address = keys.filled("listen_ip");
+        keys.ignore(&["name", "process_metrics", "go_metrics", "disable_metrics"], "`admin` has all metrics");
         keys.end();
         self.admin = Some(local(item, &format!("{}:{port}", address.unwrap_or_default())));
     }
 
     fn otlp(&mut self, item: &Item<'_>, traces: &Map) {
         let Some(keys) = item.map() else { return };
-        let host = keys.take("host").and_then(|item| item.text()).unwrap_or_else(|| "localhost".to_owned());
-        let given = keys.take("port").and_then(|item| item.whole());
-        let http = keys.take("use_http").is_some_and(|item| item.is_true());
-        let off = keys.take("disable_traces").is_some_and(|item| item.is_true());
-        for name in ["name", "disable_metrics"] {
-            if let Some(item) = keys.take(name) {
-                item.ignore("it has no counterpart: metrics are at `admin`");
-            }
-        }
+        let host = keys.text("host").unwrap_or_else(|| "localhost".to_owned());
+        let given = keys.whole("port");
+        let http = keys.is_true("use_http");
+        let off = keys.is_true("disable_traces");
+        keys.ignore(&["name", "disable_metrics"], "it has no counterpart: metrics are at `admin`");
         keys.end();
         if off || self.traces.is_some() {
             return;
@@ -128,9 +112,7 @@ impl Telemetry {
             );
         }
         let mut all = Map::of("to", Yaml::text(format!("http://{host}:{port}")));
-        for (key, value) in traces.iter() {
-            all.set(key, value.clone());
-        }
+        all.extend(traces);
         self.traces = Some(all);
     }
 }

@@ -6,18 +6,17 @@ use crate::yaml::{Map, Yaml};
 /// `tls` of the service: the listener's.
 pub fn listener(item: &Item<'_>) -> Option<Map> {
     let keys = item.map()?;
-    let off = keys.take("disabled").is_some_and(|item| item.is_true());
+    let off = keys.is_true("disabled");
     let mut tls = Map::default();
     let pair = |keys: &ObjectKeys<'_>| {
-        let text = |name: &str| keys.take(name).and_then(|item| item.text());
         let mut pair = Map::default();
-        let (Some(certificate), Some(key)) = (text("public_key"), text("private_key")) else { return pair };
+        let (Some(certificate), Some(key)) = (keys.text("public_key"), keys.text("private_key")) else { return pair };
         pair.set("certificate", Yaml::text(certificate)).set("key", Yaml::text(key));
         pair
     };
     let own = pair(&keys);
     let mut pairs: Vec<Map> = (!own.is_empty()).then_some(own).into_iter().collect();
-    for item in keys.take("keys").map(|item| item.list()).unwrap_or_default() {
+    for item in keys.list("keys") {
         if let Some(keys) = item.map() {
             pairs.push(pair(&keys));
             keys.end();
@@ -28,12 +27,10 @@ pub fn listener(item: &Item<'_>) -> Option<Map> {
         several => drop(tls.set("certificates", Yaml::List(several.iter().cloned().map(Yaml::from).collect()))),
     }
     let authorities = keys.take("ca_certs").map(|item| (item.texts(), item));
-    let mutual = keys.take("enable_mtls").is_some_and(|item| item.is_true());
+    let mutual = keys.is_true("enable_mtls");
     match authorities {
         Some((files, item)) if mutual => {
-            if let Some(file) = files.first() {
-                tls.set("client_ca", Yaml::text(file));
-            }
+            tls.set_some("client_ca", files.first().map(Yaml::text));
             if files.len() > 1 {
                 item.report("only the first file of `ca_certs` is imported", "put all CAs into one PEM file");
             }
@@ -52,9 +49,7 @@ pub fn backend(item: &Item<'_>) -> Map {
     let Some(keys) = item.map() else { return tls };
     if let Some(item) = keys.take("ca_certs") {
         let files = item.texts();
-        if let Some(file) = files.first() {
-            tls.set("ca", Yaml::text(file));
-        }
+        tls.set_some("ca", files.first().map(Yaml::text));
         if files.len() > 1 {
             item.report("only the first file of `ca_certs` is imported", "put all CAs into one PEM file");
         }
@@ -62,8 +57,7 @@ pub fn backend(item: &Item<'_>) -> Map {
     if let Some(item) = keys.take("client_certs") {
         let certificates = item.list();
         if let Some(keys) = certificates.first().and_then(super::keys::Item::map) {
-            let text = |name: &str| keys.take(name).and_then(|item| item.text());
-            if let (Some(certificate), Some(key)) = (text("certificate"), text("private_key")) {
+            if let (Some(certificate), Some(key)) = (keys.text("certificate"), keys.text("private_key")) {
                 tls.set("certificate", Yaml::text(certificate)).set("key", Yaml::text(key));
             }
             keys.end();
@@ -111,9 +105,8 @@ fn versions(keys: &ObjectKeys<'_>) {
             }
         }
     }
-    for name in ["curve_preferences", "cipher_suites", "prefer_server_cipher_suites", "disable_system_ca_pool"] {
-        if let Some(item) = keys.take(name) {
-            item.ignore("the gateway has today's curves and cipher suites only, and they are not chosen one by one");
-        }
-    }
+    keys.ignore(
+        &["curve_preferences", "cipher_suites", "prefer_server_cipher_suites", "disable_system_ca_pool"],
+        "the gateway has today's curves and cipher suites only, and they are not chosen one by one",
+    );
 }

@@ -1,6 +1,6 @@
 //! The upstreams: one for each list of hosts with the same settings, with the names that their hosts give them.
 
-use crate::upstream_name::base;
+use crate::upstream_name::{base, unused};
 use crate::yaml::{Map, Yaml};
 
 /// The upstreams, in the order in which they are first called.
@@ -26,14 +26,11 @@ impl BackendUpstreams {
             return known.name.clone();
         }
         let base = base(urls.first().map_or("", String::as_str));
-        let taken = |name: &str| self.known.iter().any(|known| known.name == name);
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
+        let name = unused(&base, |name| self.known.iter().any(|known| known.name == name));
         self.known.push(BackendUpstream { name: name.clone(), urls: urls.to_vec(), settings, comment });
         name
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.known.len()
     }
@@ -53,9 +50,7 @@ impl BackendUpstreams {
                 urls => upstream.set("servers", Yaml::texts(urls)),
             };
             upstream.set("timeout", Yaml::plain(timeout));
-            for (key, value) in known.settings.iter() {
-                upstream.set(key, value.clone());
-            }
+            upstream.extend(&known.settings);
             if let Some(comment) = &known.comment {
                 map.comment(comment);
             }

@@ -24,9 +24,7 @@ pub fn read(file: &NginxFile<'_>, scope: &Scope<'_>, names: &mut Variables<'_>, 
             methods.push(Map::of("forward", forward).into());
         }
     }
-    if !methods.is_empty() {
-        map.set("authenticate", Yaml::List(methods));
-    }
+    map.set_filled("authenticate", Yaml::List(methods));
 }
 
 fn addresses(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
@@ -69,12 +67,8 @@ fn addresses(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
     if is_limited {
         addresses.set("allow", Yaml::texts(allow));
     }
-    if !deny.is_empty() {
-        addresses.set("deny", Yaml::texts(deny));
-    }
-    if !addresses.is_empty() {
-        map.set("addresses", addresses);
-    }
+    addresses.set_filled("deny", Yaml::texts(deny));
+    map.set_filled("addresses", addresses);
 }
 
 fn basic(file: &NginxFile<'_>, scope: &Scope<'_>) -> Option<Map> {
@@ -89,9 +83,7 @@ fn basic(file: &NginxFile<'_>, scope: &Scope<'_>) -> Option<Map> {
     };
     let path = users.arg(0).unwrap_or_default();
     let mut basic = Map::of("users", Yaml::text(file.path(path)));
-    if let Some(realm) = realm.arg(0).filter(|realm| !realm.contains('$') && !realm.is_empty()) {
-        basic.set("realm", Yaml::text(realm));
-    }
+    basic.set_some("realm", realm.arg(0).filter(|realm| !realm.contains('$') && !realm.is_empty()).map(Yaml::text));
     let old = fs::read_to_string(file.real(path)).map(|text| old(&text)).unwrap_or_default();
     match old.is_empty() {
         true => file.ledger.import(users),
@@ -160,9 +152,7 @@ fn forward(file: &NginxFile<'_>, scope: &Scope<'_>, names: &mut Variables<'_>) -
         kept.push(field);
     }
     kept.dedup();
-    if !kept.is_empty() {
-        forward.set("keep", Yaml::texts(kept));
-    }
+    forward.set_filled("keep", Yaml::texts(kept));
     file.ledger.import(request);
     Some(forward)
 }

@@ -33,19 +33,13 @@ pub fn read(file: &NginxFile<'_>, scopes: &[Scope<'_>], silent: &[String]) -> Ma
                 }
                 None if path.starts_with("/dev/std") => file.ledger.import(directive),
                 None => {
-                    file.ledger.remark(
-                        directive,
-                        "the access log goes to standard error",
-                        "write `to` in `log.access`",
-                    );
+                    let remedy = "write `to` in `log.access`";
+                    file.ledger.remark(directive, "the access log goes to standard error", remedy);
                 }
             }
             if directive.texts().any(|word| word.starts_with("if=")) {
-                file.ledger.report(
-                    directive,
-                    "the condition of the log is not imported",
-                    "write `when` in `log.access`",
-                );
+                let remedy = "write `when` in `log.access`";
+                file.ledger.report(directive, "the condition of the log is not imported", remedy);
             }
             let name = directive.arg(1).filter(|name| !name.contains('='));
             format = format.or(name.and_then(|name| file.formats.get(name)).map(|block| self::format(file, block)));
@@ -59,9 +53,7 @@ pub fn read(file: &NginxFile<'_>, scopes: &[Scope<'_>], silent: &[String]) -> Ma
     if to.is_some() || !silent.is_empty() {
         access.set("format", Yaml::text(&format));
     }
-    to.iter().for_each(|to| {
-        access.set("to", Yaml::text(to));
-    });
+    access.set_some("to", to.as_ref().map(Yaml::text));
     if !silent.is_empty() {
         let when = match silent {
             [one] => format!("$route != {}", jq::text(one)),

@@ -15,12 +15,8 @@ pub fn respond(status: u16, headers: Map, body: Option<String>) -> Yaml {
     if status != 200 {
         respond.set("status", Yaml::plain(status));
     }
-    if !headers.is_empty() {
-        respond.set("headers", headers);
-    }
-    if let Some(body) = body {
-        respond.set("body", Yaml::text(body));
-    }
+    respond.set_filled("headers", headers);
+    respond.set_some("body", body.map(Yaml::text));
     Yaml::List(vec![Map::of("respond", respond).into()])
 }
 

@@ -4,7 +4,6 @@ use super::file::NginxFile;
 use super::scope::Scope;
 use super::variable::{self, Variables};
 use super::{measure, piece};
-use crate::duration;
 use crate::yaml::{Map, Yaml};
 
 /// How long nginx keeps an answer that nobody asks for.
@@ -31,11 +30,8 @@ pub fn read(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, sett
     for name in ["proxy_cache_bypass", "proxy_no_cache"] {
         for directive in scope.all(&[name]) {
             let why = "this condition of the cache is not imported";
-            file.ledger.report(
-                directive,
-                why,
-                "`cache-control: no-cache` of a client does the same; see also `key` of the cache",
-            );
+            let remedy = "`cache-control: no-cache` of a client does the same; see also `key` of the cache";
+            file.ledger.report(directive, why, remedy);
         }
     }
     match map.get("for").filter(|_| map.len() == 1).cloned() {
@@ -73,7 +69,7 @@ fn valid(file: &NginxFile<'_>, scope: &Scope<'_>, map: &mut Map) {
             ledger.report(directive, "this is no time", "write `10m`");
             continue;
         };
-        let time = Yaml::plain(duration::write(time));
+        let time = Yaml::duration(time);
         let is = |code: &&str| codes.contains(code);
         let good = codes.is_empty() || ["200", "any"].iter().any(is);
         let bad = NEGATIVE.iter().chain(&["any"]).any(is);

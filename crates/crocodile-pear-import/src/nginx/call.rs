@@ -6,16 +6,16 @@ use super::file::NginxFile;
 use super::parse::Directive;
 use super::piece::{self, Piece};
 use super::scope::Scope;
-use super::upstreams::{called, is_host};
+use super::upstreams::is_host;
 use super::variable::{self, Variables};
 use super::{cache, measure, servers};
 use crate::duration;
+use crate::upstream_name::base;
 use crate::yaml::{Map, Yaml};
 
 /// nginx's own default for the pauses of an upstream.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyCall {
     pub upstream: String,
@@ -52,15 +52,9 @@ impl ProxyCall {
         }
         let mut call = Map::of("to", Yaml::text(&self.upstream));
         call.set("path", Yaml::text(&self.target));
-        self.method.iter().for_each(|method| {
-            call.set("method", Yaml::text(method));
-        });
-        if !self.headers.is_empty() {
-            call.set("headers", self.headers.clone());
-        }
-        self.body.iter().for_each(|body| {
-            call.set("body", Yaml::text(body));
-        });
+        call.set_some("method", self.method.as_ref().map(Yaml::text));
+        call.set_filled("headers", self.headers.clone());
+        call.set_some("body", self.body.as_ref().map(Yaml::text));
         call.into()
     }
 }
@@ -121,8 +115,8 @@ pub fn read(
     cache::read(file, scope, names, &mut settings);
     file.ledger.import(pass);
     let name = match authority.strip_prefix("unix:") {
-        Some(socket) => called(socket.rsplit('/').next().unwrap_or(socket)),
-        None => called(&authority),
+        Some(socket) => base(socket.rsplit('/').next().unwrap_or(socket)),
+        None => base(&authority),
     };
     let upstream = file.upstreams.borrow_mut().name(&name, &place, settings);
     let method = scope.last("proxy_method").and_then(|directive| {
@@ -291,11 +285,8 @@ fn fields(
                         ledger.ignore(directive, "the service gets method, URL and address by itself, in `x-original-url` and `x-forwarded-…`");
                     }
                     Ok((_, true)) if is_subrequest => {
-                        ledger.report(
-                            directive,
-                            "the service does not get this field",
-                            "it gets the URL in `x-original-url`",
-                        );
+                        let remedy = "it gets the URL in `x-original-url`";
+                        ledger.report(directive, "the service does not get this field", remedy);
                     }
                     Ok((text, is_of_path)) => {
                         if is_of_path {
@@ -313,17 +304,13 @@ fn fields(
             }
         }
     }
-    if let Some(host) = host {
-        settings.set("host", if host == "keep" { Yaml::plain("keep") } else { Yaml::text(host) });
-    }
+    settings.set_some("host", host.map(|host| if host == "keep" { Yaml::plain("keep") } else { Yaml::text(host) }));
     if !is_forwarded && passes {
         settings.set("forwarded", Yaml::plain("off"));
     } else if is_forwarded && !passes {
         settings.set("forwarded", Yaml::plain("x"));
     }
-    if !headers.is_empty() {
-        settings.set("headers", headers);
-    }
+    settings.set_filled("headers", headers);
     upgrade && connection
 }
 
@@ -362,9 +349,7 @@ fn common(file: &NginxFile<'_>, scope: &Scope<'_>, scheme: &str, authority: &str
         }
     };
     let mut timeout = Map::default();
-    if let Some(connect) = time("connect_timeout") {
-        timeout.set("connect", Yaml::plain(duration::write(connect)));
-    }
+    timeout.set_some("connect", time("connect_timeout").map(Yaml::duration));
     let pause = duration::write(time("read_timeout").unwrap_or(PAUSE));
     timeout.set("first_byte", Yaml::plain(&pause)).set("idle", Yaml::plain(&pause)).set("call", Yaml::plain("never"));
     settings.set("timeout", timeout);
@@ -492,7 +477,5 @@ fn tls(file: &NginxFile<'_>, scope: &Scope<'_>, authority: &str, settings: &mut 
         ),
         None => {}
     }
-    if !tls.is_empty() {
-        settings.set("tls", tls);
-    }
+    settings.set_filled("tls", tls);
 }

@@ -1,9 +1,8 @@
 //! The configuration as a person would write it: what all endpoints share at the top, what those of a host share at their
 //! group.
 
-use super::endpoint::EndpointDraft;
-use super::settings::LocationPhase;
-use super::upstreams::called;
+use super::settings::{EndpointDraft, LocationPhase};
+use crate::upstream_name::{base, unused};
 use crate::yaml::{Map, Yaml};
 
 /// The endpoints of a server with its hosts; those of the default server have none.
@@ -72,7 +71,7 @@ pub fn write(servers: Vec<Hosted>) -> (Map, Map) {
     let (mut plain, mut groups) = (Map::default(), Map::default());
     for mut server in servers {
         if server.hosts.is_empty() {
-            parts(&[], server.endpoints, &mut plain, &mut groups);
+            parts(server.endpoints, &mut plain, &mut groups);
             continue;
         }
         let mut group = Map::default();
@@ -93,21 +92,20 @@ pub fn write(servers: Vec<Hosted>) -> (Map, Map) {
             add(&mut endpoints, &endpoint);
         }
         group.set("endpoints", endpoints);
-        let name = unique(&groups, &called(server.hosts[0].trim_start_matches("*.")));
+        let base = base(server.hosts[0].trim_start_matches("*."));
+        let name = unused(&base, |name| groups.get(name).is_some());
         groups.set(name, group);
     }
     (plain, groups)
 }
 
 /// Endpoints without hosts: several with the same access are a group.
-fn parts(_: &[String], endpoints: Vec<EndpointDraft>, plain: &mut Map, groups: &mut Map) {
+fn parts(endpoints: Vec<EndpointDraft>, plain: &mut Map, groups: &mut Map) {
     let shared = |endpoint: &EndpointDraft| {
         let mut map = Map::default();
         for key in ["authenticate", "addresses", "headers"] {
             let value = endpoint.settings.get(key).filter(|value| **value != off(key));
-            value.iter().for_each(|value| {
-                map.set(key, (*value).clone());
-            });
+            map.set_some(key, value.cloned());
         }
         map
     };
@@ -131,18 +129,13 @@ fn parts(_: &[String], endpoints: Vec<EndpointDraft>, plain: &mut Map, groups: &
             true => "restricted",
             false => "headers",
         };
-        let name = unique(groups, base);
+        let name = unused(base, |name| groups.get(name).is_some());
         let mut group = shared;
         let mut map = Map::default();
         members.iter().for_each(|endpoint| add(&mut map, endpoint));
         group.set("endpoints", map);
         groups.set(name, group);
     }
-}
-
-fn unique(groups: &Map, base: &str) -> String {
-    let numbered = (2..).map(|number| format!("{base}-{number}"));
-    std::iter::once(base.to_owned()).chain(numbered).find(|name| groups.get(name).is_none()).unwrap_or_default()
 }
 
 fn add(map: &mut Map, endpoint: &EndpointDraft) {

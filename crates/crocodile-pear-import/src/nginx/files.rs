@@ -1,11 +1,11 @@
 //! `root`, `alias`, `try_files` and `index`: files.
 
 use super::call::ProxyCall;
-use super::endpoint::EndpointDraft;
 use super::file::NginxFile;
 use super::parse::Directive;
 use super::regex::RegexRoute;
 use super::scope::Scope;
+use super::settings::EndpointDraft;
 use crate::yaml::{Map, Yaml};
 
 /// Adds files to an endpoint. Whether there are any, or an answer in their place. `hidden` is a location that is not imported,
@@ -41,9 +41,7 @@ pub fn read<'d>(
             for (key, value) in endpoint.settings.iter().filter(|(key, _)| !matches!(*key, "headers" | "compress")) {
                 own.set(key, value.clone());
             }
-            for (key, value) in settings.iter() {
-                own.set(key, value.clone());
-            }
+            own.extend(&settings);
             endpoint.settings = own;
             attempts.iter().for_each(|directive| ledger.import(directive));
             return true;
@@ -121,11 +119,8 @@ fn folder(file: &NginxFile<'_>, scope: &Scope<'_>, route: &RegexRoute) -> Option
     let directive = root(scope)?;
     let written = directive.arg(0)?;
     if written.contains('$') {
-        file.ledger.report(
-            directive,
-            "a folder that a variable names is not imported",
-            "write `files` with the folder",
-        );
+        let remedy = "write `files` with the folder";
+        file.ledger.report(directive, "a folder that a variable names is not imported", remedy);
         return None;
     }
     file.ledger.import(directive);

@@ -7,7 +7,6 @@ use super::known;
 use super::parse::Directive;
 use crate::report::{Fate, Report};
 
-/// The account of a file's directives.
 #[derive(Default)]
 pub struct DirectiveLedger {
     entries: RefCell<HashMap<usize, LedgerEntry>>,
@@ -19,16 +18,6 @@ struct LedgerEntry {
     remedy: String,
     /// Whether it is about the directives of its block, too.
     is_whole: bool,
-}
-
-/// The weight of a fate: if a directive has several, the one that its operator must know counts.
-fn weight(fate: Fate) -> u8 {
-    match fate {
-        Fate::Ignored => 0,
-        Fate::Imported => 1,
-        Fate::Remarked => 2,
-        Fate::Reported => 3,
-    }
 }
 
 impl DirectiveLedger {
@@ -61,12 +50,11 @@ impl DirectiveLedger {
         let mut entries = self.entries.borrow_mut();
         let entry = LedgerEntry { fate, message, remedy, is_whole };
         match entries.get(&directive.number) {
-            Some(known) if weight(known.fate) >= weight(fate) => {}
+            Some(known) if known.fate >= fate => {}
             _ => drop(entries.insert(directive.number, entry)),
         }
     }
 
-    /// Whether a directive has an entry.
     pub fn has(&self, directive: &Directive) -> bool {
         self.entries.borrow().contains_key(&directive.number)
     }

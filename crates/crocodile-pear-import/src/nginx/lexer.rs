@@ -15,7 +15,6 @@ pub enum Token {
     Close,
 }
 
-/// A word of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     pub text: String,
@@ -24,7 +23,6 @@ pub struct Word {
     pub is_quoted: bool,
 }
 
-/// A fault in a file.
 #[derive(Debug)]
 pub struct SyntaxError {
     pub span: Span,
@@ -32,7 +30,6 @@ pub struct SyntaxError {
     pub remedy: &'static str,
 }
 
-/// Reads the tokens of one file.
 pub struct Lexer<'a> {
     text: &'a str,
     at: usize,

@@ -7,7 +7,6 @@ use super::upstreams::is_host;
 use super::variable::Variables;
 use crate::yaml::{Map, Yaml};
 
-/// An address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     /// The address as we write it: `0.0.0.0:80`, `:443`, `unix:/run/x`.
@@ -18,7 +17,6 @@ pub struct ListenAddress {
     pub has_proxy_protocol: bool,
 }
 
-/// A server with its addresses and hosts.
 pub struct VirtualServer<'a> {
     pub directive: &'a Directive,
     pub scope: Scope<'a>,
@@ -26,7 +24,6 @@ pub struct VirtualServer<'a> {
     pub hosts: Vec<String>,
 }
 
-/// Reads the addresses and hosts of a server.
 pub fn read<'a>(file: &NginxFile<'a>, directive: &'a Directive) -> VirtualServer<'a> {
     let scope = file.http.within(directive.inner());
     let mut addresses: Vec<ListenAddress> = Vec::new();
@@ -90,11 +87,8 @@ fn address(file: &NginxFile<'_>, listen: &Directive, old_tls: bool) -> Option<Li
         (is_host(host).then(|| format!("{host}:80")), "80".to_owned())
     };
     let Some(text) = text else {
-        file.ledger.report(
-            listen,
-            format!("`{written}` is no address"),
-            "write `80`, `127.0.0.1:80`, `[::]:80` or `unix:/path`",
-        );
+        let remedy = "write `80`, `127.0.0.1:80`, `[::]:80` or `unix:/path`";
+        file.ledger.report(listen, format!("`{written}` is no address"), remedy);
         return None;
     };
     file.ledger.import(listen);
@@ -119,22 +113,16 @@ fn hosts(file: &NginxFile<'_>, names: &Directive) -> Vec<String> {
         } else if name.is_empty() || name == "_" || name == "-" || name == "--" || name.starts_with('$') {
         } else if name.ends_with(".*") {
             is_whole = false;
-            file.ledger.report(
-                names,
-                format!("`{name}` is not imported: a `*` stands at the beginning"),
-                "write each name",
-            );
+            let remedy = "write each name";
+            file.ledger.report(names, format!("`{name}` is not imported: a `*` stands at the beginning"), remedy);
         } else if let Some(domain) = name.strip_prefix('.').filter(|domain| is_host(domain)) {
             hosts.extend([domain.to_ascii_lowercase(), format!("*.{}", domain.to_ascii_lowercase())]);
         } else if is_host(name.strip_prefix("*.").unwrap_or(name)) && !name.contains([':', '[', ']', '%']) {
             hosts.push(name.to_ascii_lowercase());
         } else {
             is_whole = false;
-            file.ledger.report(
-                names,
-                format!("`{name}` is no host"),
-                "write `api.example.com`, without spaces and ports",
-            );
+            let remedy = "write `api.example.com`, without spaces and ports";
+            file.ledger.report(names, format!("`{name}` is no host"), remedy);
         }
     }
     if is_whole {
@@ -293,9 +281,7 @@ fn tls(file: &NginxFile<'_>, servers: &[&VirtualServer<'_>]) -> Map {
             map.set("certificates", Yaml::List(several.iter().map(one).collect()));
         }
     }
-    rest.iter().for_each(|(key, value)| {
-        map.set(key, value.clone());
-    });
+    map.extend(&rest);
     map
 }
 

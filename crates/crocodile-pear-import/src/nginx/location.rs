@@ -16,7 +16,6 @@ pub enum LocationMatch {
     Named(String),
 }
 
-/// A location.
 #[derive(Clone)]
 pub struct Location<'a> {
     pub directive: &'a Directive,
@@ -25,7 +24,6 @@ pub struct Location<'a> {
 }
 
 impl Location<'_> {
-    /// The text of a prefix.
     pub fn prefix(&self) -> Option<&str> {
         match &self.kind {
             LocationMatch::Prefix { path, .. } => Some(path),

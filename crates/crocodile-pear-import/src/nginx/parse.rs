@@ -10,7 +10,6 @@ use super::lexer::{Lexer, SyntaxError, Token, Word};
 use crate::outcome::Unreadable;
 use crocodile_pear_spec::document::{self, Source, Sources, expand, is_pattern};
 
-/// A directive.
 #[derive(Debug)]
 pub struct Directive {
     pub name: String,
@@ -24,12 +23,10 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// An argument.
     pub fn arg(&self, at: usize) -> Option<&str> {
         self.args.get(at).map(|word| word.text.as_str())
     }
 
-    /// All arguments.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.args.iter().map(|word| word.text.as_str())
     }

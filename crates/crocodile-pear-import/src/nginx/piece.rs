@@ -6,7 +6,6 @@ use crate::jq;
 /// The name of the rest of a path.
 pub const REST: &str = "path";
 
-/// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// Text as it is.

@@ -22,7 +22,6 @@ pub struct RegexRoute {
     pub pieces: Vec<Piece>,
 }
 
-/// A regular expression, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegexPaths {
     /// Whether it begins with `^`.

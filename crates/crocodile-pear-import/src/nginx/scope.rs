@@ -13,7 +13,6 @@ impl<'a> Scope<'a> {
         Self { levels }
     }
 
-    /// The scope within a block of this one.
     pub fn within(&self, block: &'a [Directive]) -> Self {
         let mut levels = self.levels.clone();
         levels.push(block);
@@ -50,7 +49,6 @@ impl<'a> Scope<'a> {
         self.last(name)?.arg(0)
     }
 
-    /// Whether a switch is `on`.
     pub fn is_on(&self, name: &str) -> bool {
         self.word(name) == Some("on")
     }

@@ -2,14 +2,13 @@
 
 use super::answer::{self, RewritePath, Rewritten};
 use super::call::{self, Path};
-use super::endpoint::EndpointDraft;
 use super::file::NginxFile;
 use super::location::{self, Location, LocationMatch};
 use super::parse::Directive;
 use super::piece::{self, Piece, REST};
 use super::regex::{self, RegexRoute};
 use super::scope::Scope;
-use super::settings::{self, LocationPhase};
+use super::settings::{self, EndpointDraft, LocationPhase};
 use super::variable::Variables;
 use super::{access, files, measure};
 use crate::jq;
@@ -21,7 +20,6 @@ pub struct ServerContext<'a> {
     pub names: Variables<'a>,
 }
 
-/// The endpoints of a server.
 pub fn read<'a>(file: &NginxFile<'a>, server: &ServerContext<'a>) -> Vec<EndpointDraft> {
     let mut names = server.names.clone();
     let locations = location::all(&server.scope);
@@ -248,7 +246,6 @@ struct Changed {
     behind: Option<Vec<Piece>>,
 }
 
-/// Reads one location after the other.
 struct LocationReader<'r, 'a> {
     file: &'r NginxFile<'a>,
     locations: &'r [Location<'a>],

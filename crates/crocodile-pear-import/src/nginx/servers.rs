@@ -51,14 +51,12 @@ pub fn read(file: &NginxFile<'_>, block: &Directive, scheme: &str) -> Option<Map
             "sticky" => {
                 ledger.import(directive);
                 method = "cookie".to_owned();
-                if let Some(name) = directive.arg(1).filter(|_| directive.is("cookie")) {
-                    balance.set("cookie", Yaml::text(name));
-                }
+                balance.set_some("cookie", directive.arg(1).filter(|_| directive.is("cookie")).map(Yaml::text));
             }
             "keepalive_timeout" => match directive.arg(0).and_then(measure::time) {
                 Some(keep) => {
                     ledger.import(directive);
-                    place.set("keep", Yaml::plain(duration::write(keep)));
+                    place.set("keep", Yaml::duration(keep));
                 }
                 None => ledger.report(directive, "this is no time", "write `60s`"),
             },
@@ -72,9 +70,7 @@ pub fn read(file: &NginxFile<'_>, block: &Directive, scheme: &str) -> Option<Map
     let keep = place.get("keep").cloned();
     let mut place = self::place(&servers);
     if servers.len() > 1 {
-        if let Some(eject) = eject(&failures) {
-            balance.set("eject", eject);
-        }
+        balance.set_some("eject", eject(&failures));
         match (method.as_str(), balance.is_empty()) {
             ("least_loaded", true) => {}
             (method, true) => drop(place.set("balance", Yaml::plain(method))),
@@ -83,19 +79,13 @@ pub fn read(file: &NginxFile<'_>, block: &Directive, scheme: &str) -> Option<Map
                 if method != "least_loaded" {
                     all.set("by", Yaml::plain(method));
                 }
-                balance.iter().for_each(|(key, value)| {
-                    all.set(key, value.clone());
-                });
+                all.extend(&balance);
                 place.set("balance", all);
             }
         }
     }
-    if let Some(most) = most {
-        place.set("in_flight", Yaml::plain(most));
-    }
-    if let Some(keep) = keep {
-        place.set("keep", keep);
-    }
+    place.set_some("in_flight", most.map(Yaml::plain));
+    place.set_some("keep", keep);
     Some(place)
 }
 
@@ -154,9 +144,7 @@ fn place(servers: &[(String, Option<String>, u64)]) -> Map {
     let mut place = Map::default();
     if let [(url, socket, _)] = servers {
         place.set("url", Yaml::text(url));
-        socket.iter().for_each(|socket| {
-            place.set("socket", Yaml::text(socket));
-        });
+        place.set_some("socket", socket.as_ref().map(Yaml::text));
         return place;
     }
     let is_plain = servers.iter().all(|(_, socket, weight)| socket.is_none() && *weight == servers[0].2);
@@ -165,9 +153,7 @@ fn place(servers: &[(String, Option<String>, u64)]) -> Map {
             return Yaml::text(url);
         }
         let mut server = Map::of("url", Yaml::text(url));
-        socket.iter().for_each(|socket| {
-            server.set("socket", Yaml::text(socket));
-        });
+        server.set_some("socket", socket.as_ref().map(Yaml::text));
         if *weight != 1 {
             server.set("weight", Yaml::plain(weight));
         }
@@ -190,11 +176,7 @@ fn eject(failures: &[(Option<u64>, Option<String>)]) -> Option<Yaml> {
         return Some(Yaml::plain("never"));
     }
     let mut eject = Map::default();
-    fails.iter().for_each(|fails| {
-        eject.set("failures", Yaml::plain(fails));
-    });
-    wait.iter().for_each(|wait| {
-        eject.set("first", Yaml::plain(wait));
-    });
+    eject.set_some("failures", fails.as_ref().map(Yaml::plain));
+    eject.set_some("first", wait.as_ref().map(Yaml::plain));
     (!eject.is_empty()).then(|| eject.into())
 }

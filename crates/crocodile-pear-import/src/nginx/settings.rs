@@ -18,7 +18,20 @@ pub enum LocationPhase {
     Content,
 }
 
-/// The settings of an endpoint.
+/// An endpoint, before it is written.
+#[derive(Clone, Debug)]
+pub struct EndpointDraft {
+    /// `/api/{*path}`, or `GET /api`.
+    pub name: String,
+    pub settings: Map,
+    /// A call in the short form, a pipeline, or none.
+    pub body: Option<Yaml>,
+    pub phase: LocationPhase,
+    /// Whether its requests are not logged.
+    pub is_silent: bool,
+    pub comment: Option<String>,
+}
+
 pub fn read(file: &NginxFile<'_>, scope: &Scope<'_>, names: &mut Variables<'_>, phase: LocationPhase) -> Map {
     let mut map = Map::default();
     if phase == LocationPhase::Content {
@@ -183,15 +196,9 @@ fn fields(file: &NginxFile<'_>, scope: &Scope<'_>, names: &Variables<'_>, map: &
     remove.sort();
     remove.dedup();
     let mut headers = Map::default();
-    if !set.is_empty() {
-        headers.set("set", set);
-    }
-    if !remove.is_empty() {
-        headers.set("remove", Yaml::texts(remove));
-    }
-    if !headers.is_empty() {
-        map.set("headers", headers);
-    }
+    headers.set_filled("set", set);
+    headers.set_filled("remove", Yaml::texts(remove));
+    map.set_filled("headers", headers);
 }
 
 /// Statuses that get the fields of an `add_header` without `always`.
@@ -332,9 +339,7 @@ pub fn clients(file: &NginxFile<'_>, scopes: &[Scope<'_>]) -> Map {
             trust.push(network.to_owned());
         }
     }
-    if !trust.is_empty() {
-        map.set("trust", Yaml::texts(trust));
-    }
+    map.set_filled("trust", Yaml::texts(trust));
     for directive in scopes.iter().filter_map(|scope| scope.last("real_ip_header")) {
         match directive.arg(0).unwrap_or_default().to_ascii_lowercase().as_str() {
             "x-forwarded-for" => {

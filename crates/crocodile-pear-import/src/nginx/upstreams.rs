@@ -1,6 +1,6 @@
 //! The upstreams: one for each list of servers with the same settings.
 
-use crate::upstream_name::base;
+use crate::upstream_name::unused;
 use crate::yaml::Map;
 
 /// The upstreams, in the order in which they are first called.
@@ -23,9 +23,7 @@ impl ProxyUpstreams {
         if let Some(known) = self.known.iter().find(same) {
             return known.name.clone();
         }
-        let taken = |name: &str| self.known.iter().any(|known| known.name == name);
-        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
-        let name = std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default();
+        let name = unused(wanted, |name| self.known.iter().any(|known| known.name == name));
         self.known.push(ProxyUpstream { name: name.clone(), place: place.clone(), settings });
         name
     }
@@ -53,11 +51,6 @@ impl ProxyUpstreams {
         }
         (defaults, map)
     }
-}
-
-/// A name for the upstream of a URL, or of an `upstream` block.
-pub fn called(name: &str) -> String {
-    base(name)
 }
 
 /// Whether a host can be one: letters, digits, `.`, `-`, `_`, or an address.
