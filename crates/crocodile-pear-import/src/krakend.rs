@@ -10,8 +10,6 @@ mod cors;
 mod elsewhere;
 mod endpoint;
 mod flatmap;
-mod group;
-mod host;
 mod json;
 mod keys;
 mod ledger;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::flatmap::Operation;
-use super::host::{self, Discovery};
 use super::keys::{Item, ObjectKeys};
 use super::martian::{self, Changes};
 use super::shape::{Decoder, Shape};
@@ -28,6 +27,15 @@ pub struct Backend {
     pub is_shadow: bool,
     pub conditions: Vec<String>,
     pub flatmap_is_set: bool,
+}
+
+/// Where a backend's servers are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Discovery {
+    /// The hosts are written.
+    Static,
+    /// The hosts are names of SRV records.
+    Dns,
 }
 
 /// The settings that a backend takes from its endpoint and from the service.
@@ -94,12 +102,48 @@ fn servers(item: &Item<'_>, keys: &ObjectKeys<'_>, around: &Around<'_>) -> Optio
         return None;
     };
     match own.as_ref().or(around.hosts) {
-        Some(hosts) => host::urls(hosts, discovery, &scheme),
+        Some(hosts) => urls(hosts, discovery, &scheme),
         None => {
             item.report("the backend has no `host`, and the service has none either", "name its hosts");
             None
         }
     }
+}
+
+/// The URLs; none if a host cannot be used, which is reported.
+fn urls(item: &Item<'_>, discovery: Discovery, scheme: &str) -> Option<Vec<String>> {
+    let mut urls = Vec::new();
+    for host in item.texts() {
+        match url(&host, discovery, scheme) {
+            Ok(url) => urls.push(url),
+            Err(why) => {
+                item.report(format!("the host {host:?} {why}"), "write `http://HOST:PORT` or `https://HOST`");
+                return None;
+            }
+        }
+    }
+    (!urls.is_empty()).then_some(urls)
+}
+
+fn url(host: &str, discovery: Discovery, scheme: &str) -> Result<String, &'static str> {
+    let (given, rest) = match host.split_once("://") {
+        Some((given, rest)) => (given, rest),
+        None => (if discovery == Discovery::Dns { scheme } else { "http" }, host),
+    };
+    if given != "http" && given != "https" {
+        return Err("is not called over HTTP");
+    }
+    let rest = rest.trim_end_matches('/');
+    let (name, path) = rest.split_once('/').map_or((rest, ""), |(name, path)| (name, path));
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-:[]".contains(letter);
+    if name.is_empty() || !name.chars().all(fits) {
+        return Err("is not a host name");
+    }
+    if path.contains([' ', '?', '#', '{', '}']) {
+        return Err("has a path that is none");
+    }
+    let given = if discovery == Discovery::Dns { format!("{given}+srv") } else { given.to_owned() };
+    Ok(format!("{given}://{rest}"))
 }
 
 impl Backend {
@@ -312,5 +356,20 @@ fn decoder(name: &str, item: Option<&Item<'_>>, is_collection: bool) -> Decoder 
         }
         _ if is_collection => Decoder::Collection,
         _ => Decoder::Object,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Discovery, url};
+
+    #[test]
+    fn hosts_are_urls_of_servers() {
+        assert_eq!(url("api:80", Discovery::Static, "http").as_deref(), Ok("http://api:80"));
+        assert_eq!(url("https://a.example/", Discovery::Static, "http").as_deref(), Ok("https://a.example"));
+        assert_eq!(url("a.local", Discovery::Dns, "https").as_deref(), Ok("https+srv://a.local"));
+        assert!(url("my host", Discovery::Static, "http").is_err());
+        assert!(url("amqp://a", Discovery::Static, "http").is_err());
+        assert!(url("", Discovery::Static, "http").is_err());
     }
 }

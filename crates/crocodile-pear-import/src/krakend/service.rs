@@ -8,8 +8,9 @@ use super::keys::{Item, ObjectKeys};
 use super::router::{self, Options};
 use super::telemetry::Telemetry;
 use super::upstreams::BackendUpstreams;
-use super::{cors, elsewhere, group, limit, old, secure, tls};
+use super::{cors, elsewhere, limit, old, secure, tls};
 use crate::duration;
+use crate::upstream_name::unused;
 use crate::yaml::{Map, Yaml};
 
 /// KrakenD's own default.
@@ -77,7 +78,7 @@ pub fn read(keys: &ObjectKeys<'_>) -> Map {
     configuration.set_filled("clients", clients);
     let upstreams = upstreams.write(&duration::write(service.common));
     configuration.set_filled("upstreams", upstreams);
-    let (mut plain, groups) = group::write(read);
+    let (mut plain, groups) = grouped(read);
     health(&extra.options, &mut plain);
     configuration.set("endpoints", plain);
     configuration.set_filled("groups", groups);
@@ -204,6 +205,61 @@ fn others(keys: &ObjectKeys<'_>) {
         match is_off {
             true => item.ignore("it is off"),
             false => item.report(format!("`{name}` is not imported: {why}"), instead),
+        }
+    }
+}
+
+/// The `endpoints` and the `groups` of the configuration: what several endpoints share is written once.
+fn grouped(endpoints: Vec<ImportedEndpoint>) -> (Map, Map) {
+    let mut sets: Vec<(Map, Vec<ImportedEndpoint>)> = Vec::new();
+    for endpoint in endpoints {
+        match sets.iter_mut().find(|(shared, _)| *shared == endpoint.shared) {
+            Some((_, members)) => members.push(endpoint),
+            None => sets.push((endpoint.shared.clone(), vec![endpoint])),
+        }
+    }
+    let (mut plain, mut groups) = (Map::default(), Map::default());
+    for (shared, members) in sets {
+        if shared.is_empty() || members.len() == 1 {
+            for endpoint in members {
+                plain.set(&endpoint.name, written(&endpoint, Some(&shared)));
+            }
+            continue;
+        }
+        let name = unused(group_name(&shared), |name| groups.get(name).is_some());
+        let mut group = shared;
+        let mut map = Map::default();
+        for endpoint in &members {
+            map.set(&endpoint.name, written(endpoint, None));
+        }
+        group.set("endpoints", map);
+        groups.set(name, group);
+    }
+    (plain, groups)
+}
+
+fn group_name(shared: &Map) -> &'static str {
+    match (shared.get("allow").is_some(), shared.get("authenticate").is_some()) {
+        (true, _) => "restricted",
+        (false, true) => "authenticated",
+        _ => "cached",
+    }
+}
+
+fn written(endpoint: &ImportedEndpoint, shared: Option<&Map>) -> Yaml {
+    let mut map = Map::default();
+    for (key, value) in shared.into_iter().flat_map(Map::iter).chain(endpoint.own.iter()) {
+        map.set(key, value.clone());
+    }
+    match &endpoint.body {
+        body @ Yaml::Text(_) if map.is_empty() => body.clone(),
+        Yaml::Text(call) => {
+            map.set("pipeline", Yaml::List(vec![Map::of("request", Yaml::text(call)).into()]));
+            map.into()
+        }
+        pipeline => {
+            map.set("pipeline", pipeline.clone());
+            map.into()
         }
     }
 }
