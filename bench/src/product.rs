@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use crate::Result;
 use crate::process::{Folder, Process, free_address};
@@ -61,58 +60,6 @@ endpoints:
     )
 }
 
-/// The configuration of an edge gateway: a proxy, one before which a service is asked, and files.
-pub fn edge(listen: SocketAddr, upstream: SocketAddr, service: SocketAddr, files: &Path) -> String {
-    format!(
-        "\
-listen: {listen}
-upstreams:
-  up: {{ url: 'http://{upstream}' }}
-  service: {{ url: 'http://{service}' }}
-endpoints:
-  GET /proxy: up /item
-  GET /guarded:
-    authenticate: [ {{ forward: {{ to: service, path: /auth, keep: [x-user] }} }} ]
-    pipeline: [ request: up /item ]
-  /files/{{*path}}: {{ files: {} }}
-",
-        files.display()
-    )
-}
-
-/// A proxy whose requests need the decision of a service within `timeout`.
-pub fn guarded(listen: SocketAddr, upstream: SocketAddr, service: SocketAddr, timeout: Duration) -> String {
-    let timeout = timeout.as_millis();
-    format!(
-        "\
-listen: {listen}
-upstreams:
-  up: {{ url: 'http://{upstream}' }}
-  service: {{ url: 'http://{service}' }}
-endpoints:
-  GET /guarded:
-    authenticate: [ {{ forward: {{ to: service, path: /auth, keep: [x-user], timeout: {timeout}ms }} }} ]
-    pipeline: [ request: up /item ]
-"
-    )
-}
-
-/// A proxy, and one with a mirror.
-pub fn mirrored(listen: SocketAddr, upstream: SocketAddr, copy: SocketAddr) -> String {
-    format!(
-        "\
-listen: {listen}
-upstreams:
-  plain: {{ url: 'http://{upstream}' }}
-  copy: {{ url: 'http://{copy}' }}
-  mirrored: {{ url: 'http://{upstream}', mirror: copy }}
-endpoints:
-  GET /plain: plain /item
-  GET /mirrored: mirrored /item
-"
-    )
-}
-
 /// The inbox in ten lines, as in `examples/demo.yaml`.
 pub fn inbox(listen: SocketAddr, upstream: SocketAddr) -> String {
     format!(
@@ -131,35 +78,6 @@ endpoints:
       - transform: '{{id, text, due: .general.dueOn[:10], note: .general.note,
                      priority: (.general.priority.id as $p | [.levels.priorities[]? | select(.id == $p).text][0])}}'
       - concatenate: {{ as: json, body_only: true, order: arrival }}
-"
-    )
-}
-
-/// A list and what its hundred links lead to: embedded, three fields of both, and as bare calls without the list.
-pub fn details(listen: SocketAddr, upstream: SocketAddr) -> String {
-    format!(
-        "\
-listen: {listen}
-upstreams:
-  up: {{ url: 'http://{upstream}' }}
-endpoints:
-  GET /embedded:
-    pipeline:
-      - request: up /list
-      - each: '.items[]'
-      - follow: {{ link: .href, as: detail }}
-      - concatenate: {{ as: json, body_only: true }}
-  GET /selected:
-    pipeline:
-      - request: up /list
-      - each: '.items[]'
-      - follow: {{ link: .href, as: detail }}
-      - select: {{ id: true, number: .detail.n, text: .detail.text }}
-      - concatenate: {{ as: json, body_only: true }}
-  GET /bare:
-    pipeline:
-      - request: {{ to: up, path: '/details/{{.}}', for_each: 'range(1; 101)' }}
-      - concatenate: {{ as: json, body_only: true }}
 "
     )
 }
