@@ -191,6 +191,22 @@ fn framing() -> Vec<Vec<u8>> {
             }
         }
     }
+    for fields in [
+        "transfer-encoding: \u{a0}chunked",
+        "transfer-encoding: chunked\r\ntransfer-encoding:",
+        "x: y\rtransfer-encoding: chunked",
+        "x: y\ntransfer-encoding: chunked",
+        "x: y\n\rtransfer-encoding: chunked",
+        "Transfer_Encoding: chunked",
+        "transfer encoding: chunked",
+        "transfer-encod\u{131}ng: chunked",
+        "CONTENT_LENGTH: 5",
+        "keep_alive: 5",
+        "proxy_connection: close",
+        "te_: trailers",
+    ] {
+        cases.push(post(fields.as_bytes(), CHUNKED.as_bytes()));
+    }
     cases
 }
 
@@ -309,7 +325,7 @@ fn heads() -> Vec<Vec<u8>> {
     let hosts = [
         "", " ", "a b", "user@h", "h/p", "h?q", "h#f", "h\\i", "h, i", "h,i", "h;i", "h:port", "h:-1", "h:+1",
         "h:123456", "a:b:1", "[::1", "::1]", "[]", "[g]", "http://h", "//h", "h%2fi", "<h>", "\"h\"", "h\u{e9}", "*",
-        "h|i", "(h)",
+        "h|i", "(h)", ":80",
     ];
     for host in hosts {
         cases.push(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n"));
@@ -366,6 +382,8 @@ fn heads() -> Vec<Vec<u8>> {
         "GET ://h/ HTTP/1.1",
         "GET http:/h/ HTTP/1.1",
         "GET http://h@h/ HTTP/1.1",
+        "GET http://h/#f HTTP/1.1",
+        "GET /\u{e9}\\ HTTP/1.1",
         "GET http://h:-1/ HTTP/1.1",
         "GET http://h:port/ HTTP/1.1",
         "GET javascript:x HTTP/1.1",
@@ -379,6 +397,8 @@ fn heads() -> Vec<Vec<u8>> {
     }
     for head in [
         "GET / HTTP/1.1\r\n\r\n",
+        "GET http://other/ HTTP/1.1\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03 a TLS hello\r\n\r\n",
         "GET / HTTP/1.1\nhost: h\n\n",
         "GET / HTTP/1.1\r\nhost: h\n\r\n",
         "GET / HTTP/1.1\r\nhost: h\r\n\n",
@@ -400,15 +420,19 @@ fn heads() -> Vec<Vec<u8>> {
 fn no_message_with_two_readings_gets_in() {
     let scene = Scene::new(Settings::default());
     let cases: Vec<Vec<u8>> = [framing(), chunks(), controls(), heads()].concat();
-    assert!(cases.len() >= 897, "{} cases", cases.len());
+    assert!(cases.len() >= 915, "{} cases", cases.len());
     for case in cases {
         let told = case.escape_ascii();
         let mut client = scene.connect();
         client.send(&case);
         client.send(NEXT);
         let (answer, close) = client.rest();
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        assert!((400..=599).contains(&status), "{told}: {answer}");
+        let status = match case.split(|byte| *byte == b' ').next() {
+            Some(b"CONNECT") => "501 Not Implemented",
+            Some(b"TRACE") => "405 Method Not Allowed",
+            _ => "400 Bad Request",
+        };
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{told}: {answer}");
         assert!(answer.contains("\r\nconnection: close\r\n"), "{told}: {answer}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{told}: {answer}");
         assert_eq!(scene.seen_of(&client), [""; 0], "{told}");
