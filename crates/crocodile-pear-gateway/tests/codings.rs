@@ -1,10 +1,8 @@
 //! Compressed answers as clients see them: through the real binary, over sockets, read by decoders that are not its own.
-//! `ROUNDS=10000 cargo test --test gateway survive` sends so many bodies instead of a few hundred.
 
 // What a test sends is bounded by the test.
 #![allow(clippy::disallowed_methods)]
 
-mod bodies;
 mod bombs;
 mod cuts;
 mod drips;

@@ -154,6 +154,12 @@ fn what_is_not_worth_it_or_forbids_it_is_handed_on() {
         assert_eq!((undated(&coded.head), &coded.body), (undated(&plain.head), &plain.body), "{path}");
         assert_eq!((coded.field("content-encoding"), coded.field("vary")), (None, None), "{path}");
     }
+    // A client that takes no plain answer gets each of them coded.
+    for (coding, path) in CODINGS.into_iter().flat_map(|coding| [(coding, "/png"), (coding, "/short")]) {
+        let answer = scene.get(path, &format!("{coding}, identity;q=0"));
+        let wanted = if path == "/short" { b"{}".to_vec() } else { text() };
+        assert_eq!((answer.coding().as_str(), answer.text()), (coding, wanted), "{path}");
+    }
 }
 
 #[test]
