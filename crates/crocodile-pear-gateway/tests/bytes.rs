@@ -10,6 +10,7 @@ use crate::stage;
 
 use stage::PATIENCE;
 use stage::gateway::Gateway;
+use stage::played::Dice;
 use stage::shop::Shop;
 
 const CONFIG: &str = r#"
@@ -84,20 +85,6 @@ enum Sent {
     Chunks(Vec<u8>),
 }
 
-/// The same numbers in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-}
-
 const METHODS: [&str; 14] = [
     "GET",
     "HEAD",
@@ -152,47 +139,45 @@ const ODD: [&str; 30] = [
     "/-",
 ];
 
-fn path(numbers: &mut Numbers) -> String {
+fn path(dice: &mut Dice) -> String {
     let mut path = String::new();
-    for _ in 0..=numbers.below(4) {
+    for _ in 0..=dice.below(4) {
         // No segment begins with a dot: those are the next test's.
         path.push_str("/x");
-        for _ in 0..numbers.below(12) {
-            match numbers.below(4) {
+        for _ in 0..dice.below(12) {
+            match dice.below(4) {
                 // A character, encoded: paths are UTF-8.
                 0 => {
-                    let sign = char::from_u32(1 + u32::try_from(numbers.below(0x7fe)).unwrap()).unwrap();
+                    let sign = char::from_u32(1 + u32::try_from(dice.below(0x7fe)).unwrap()).unwrap();
                     sign.to_string().bytes().for_each(|byte| path.push_str(&format!("%{byte:02x}")));
                 }
-                _ => path.push(char::from(IN_PATH.as_bytes()[numbers.below(IN_PATH.len())])),
+                _ => path.push(char::from(dice.of(IN_PATH.as_bytes()))),
             }
         }
     }
     path
 }
 
-fn query(numbers: &mut Numbers) -> String {
-    match numbers.below(4) {
+fn query(dice: &mut Dice) -> String {
+    match dice.below(4) {
         0 => String::new(),
-        1 => {
-            numbers.pick(&["?", "??", "?a=1", "?a=%2f&&b=", "?a=b?c/d", "?=", "?%zz", "?a%00b", "?%2e%2e/"]).to_owned()
-        }
+        1 => dice.of(&["?", "??", "?a=1", "?a=%2f&&b=", "?a=b?c/d", "?=", "?%zz", "?a%00b", "?%2e%2e/"]).to_owned(),
         _ => {
-            let sign = |numbers: &mut Numbers| char::from(IN_QUERY.as_bytes()[numbers.below(IN_QUERY.len())]);
-            std::iter::once('?').chain((0..numbers.below(30)).map(|_| sign(numbers))).collect()
+            let sign = |dice: &mut Dice| char::from(dice.of(IN_QUERY.as_bytes()));
+            std::iter::once('?').chain((0..dice.below(30)).map(|_| sign(dice))).collect()
         }
     }
 }
 
 #[test]
 fn what_is_sent_arrives_byte_for_byte() {
-    let (scene, mut numbers) = (Scene::new("odd"), Numbers(7));
+    let (scene, mut dice) = (Scene::new("odd"), Dice(7));
     for at in 0..360 {
-        let method = if at < 2 * METHODS.len() { METHODS[at % METHODS.len()] } else { numbers.pick(&METHODS) };
-        let path = ODD.get(at).map_or_else(|| path(&mut numbers), |odd| (*odd).to_owned());
-        let query = query(&mut numbers);
-        let bytes: Vec<u8> = (0..numbers.below(300)).map(|_| numbers.below(256) as u8).collect();
-        let (body, wanted) = match numbers.below(3) {
+        let method = if at < 2 * METHODS.len() { METHODS[at % METHODS.len()] } else { dice.of(&METHODS) };
+        let path = ODD.get(at).map_or_else(|| path(&mut dice), |odd| (*odd).to_owned());
+        let query = query(&mut dice);
+        let bytes: Vec<u8> = (0..dice.below(300)).map(|_| dice.below(256) as u8).collect();
+        let (body, wanted) = match dice.below(3) {
             0 => (Sent::Nothing, Vec::new()),
             1 => (Sent::Sized(bytes.clone()), bytes),
             _ => (Sent::Chunks(bytes.clone()), bytes),

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// Numbers by chance, the same for the same seed.
+/// Numbers by chance, the same for the same seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Dice(pub u64);
 
@@ -19,7 +19,12 @@ impl Dice {
     }
 
     pub fn below(&mut self, most: usize) -> usize {
-        usize::try_from(self.roll() % most as u64).expect("below a usize")
+        usize::try_from(self.number(most as u64)).expect("below a usize")
+    }
+
+    /// The same for numbers that are no places.
+    pub fn number(&mut self, most: u64) -> u64 {
+        self.roll() % most
     }
 
     /// Whether one of so many throws comes up.

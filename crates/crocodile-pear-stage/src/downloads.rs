@@ -48,7 +48,6 @@ async fn answer((_, mut respond): Asked, size: usize) -> Option<()> {
     Some(())
 }
 
-/// A kind of download.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// The HTTP version of the upstream: 1 or 2.

@@ -22,9 +22,9 @@ pub use servers::{Cache, Product};
 use crate::client::Client;
 use crate::front::{Answer, get};
 use crate::gateway::Gateway;
+use crate::played::Dice;
 use crate::shop::{Shop, answer};
 use crate::{scratch, until};
-use crocodile_pear_peers::played::Dice;
 
 /// So many endpoints one gateway serves.
 const TOGETHER: usize = 100;

@@ -84,7 +84,6 @@ pub trait Scenery: Send {
     /// Breaks it.
     fn strike(&mut self, gateway: &Gateway);
 
-    /// Mends it.
     fn mend(&mut self, gateway: &Gateway);
 
     /// Checks what must hold at the end: the numbers of the requests that were answered as they should be.
@@ -338,5 +337,4 @@ fn write(file: &Path, text: &str) {
     std::fs::File::create(file).and_then(|mut file| file.write_all(text.as_bytes())).unwrap();
 }
 
-/// Which asks of which fault.
 type Asks = Arc<[Vec<Ask>]>;

@@ -91,7 +91,6 @@ pub fn get(client: &mut Client, target: &str, fields: &str) -> Answer {
     Answer { head, body: client.rest().unwrap() }
 }
 
-/// Asks.
 pub fn ask(client: &mut Client, target: &str, fields: &str) {
     client.ask("GET", format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
 }

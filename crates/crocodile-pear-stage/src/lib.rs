@@ -27,7 +27,9 @@ pub mod secure;
 pub mod upstream;
 
 pub use crocodile_pear_peers::wait::{found, pause, until, within};
-pub use crocodile_pear_peers::{PATIENCE, absent, accept, asked, authority, changing, http2, moody, served, shop};
+pub use crocodile_pear_peers::{
+    PATIENCE, absent, accept, asked, authority, changing, http2, moody, played, served, shop,
+};
 pub use parallel::in_parallel;
 
 /// A program of the gateway's package, which Cargo builds before its tests: it lies beside the folder of the test that runs.

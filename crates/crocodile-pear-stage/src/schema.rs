@@ -11,7 +11,6 @@ const NOTES: [&str; 8] =
 pub struct Schema(pub Value);
 
 impl Schema {
-    /// Checks a value.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         self.part(&self.0, value)
     }

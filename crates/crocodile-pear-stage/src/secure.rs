@@ -16,7 +16,6 @@ use crate::{PATIENCE, found, scratch};
 
 pub use rustls::ALL_VERSIONS;
 
-/// The endpoints.
 pub const ENDPOINTS: &str = "
 upstreams: { echo: 'http://127.0.0.1:9' }
 endpoints:
@@ -90,7 +89,6 @@ impl Scene {
     }
 }
 
-/// A client that trusts this authority.
 pub fn trusting(authority: &Authority, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
     verifying(authority, versions).with_no_client_auth()
 }

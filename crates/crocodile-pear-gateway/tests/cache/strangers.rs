@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::cache::keys::write_keys;
 use crate::stage::client::Client;
 use crate::stage::front::{Answer, Scene, ask};
+use crate::stage::played::Dice;
 use crate::stage::shop::{Asked, Shop, answer};
 
 /// `CONFIGURATIONS=10000 cargo test --test gateway cache::strangers` tries more.
@@ -23,23 +24,8 @@ const TOGETHER: usize = 100;
 /// Pairs of clients for each configuration.
 const PAIRS: usize = 3;
 
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.roll(of.len())]
-    }
-
-    fn some<'a>(&mut self, of: &[&'a str], most: usize) -> BTreeSet<&'a str> {
-        (0..self.roll(most + 1)).map(|_| self.one(of)).collect()
-    }
+fn some<'a>(dice: &mut Dice, of: &[&'a str], most: usize) -> BTreeSet<&'a str> {
+    (0..dice.below(most + 1)).map(|_| dice.of(of)).collect()
 }
 
 /// Fields that clients send, and configurations forward or write.
@@ -137,15 +123,15 @@ struct Case {
 }
 
 fn headers(names: &BTreeSet<&'static str>, dice: &mut Dice) -> String {
-    let fields = names.iter().map(|name| format!("{name}: '{}'", dice.one(&WRITTEN).replace('\'', "''")));
+    let fields = names.iter().map(|name| format!("{name}: '{}'", dice.of(&WRITTEN).replace('\'', "''")));
     format!("headers: {{ {} }}", fields.collect::<Vec<_>>().join(", "))
 }
 
 /// A cache that a check calls good, whatever a pipeline reads.
 fn cache(dice: &mut Dice) -> String {
-    let time = dice.one(&["for: 1h", "force: 1h", "for: 1h, stale: 1h", "for: 1h, negative: 1h"]);
-    let key = dice.one(&["$query.q", "$claims.team", "'$query.q, $claims.admin'", "'$headers[\"x-a\"]'"]);
-    let private = dice.one(&[
+    let time = dice.of(&["for: 1h", "force: 1h", "for: 1h, stale: 1h", "for: 1h, negative: 1h"]);
+    let key = dice.of(&["$query.q", "$claims.team", "'$query.q, $claims.admin'", "'$headers[\"x-a\"]'"]);
+    let private = dice.of(&[
         "",
         "",
         "",
@@ -154,17 +140,17 @@ fn cache(dice: &mut Dice) -> String {
         ", private: { by: '$claims.team, $claims.sub' }",
         ", private: { by: '[$claims.sub, $headers[\"x-user\"]]' }",
     ]);
-    let more = dice.one(&["", "", ", query: sorted", ", vary: [x-a]", ", vary: [accept-language]"]);
+    let more = dice.of(&["", "", ", query: sorted", ", vary: [x-a]", ", vary: [accept-language]"]);
     format!("{{ {time}, key: {key}{private}{more} }}")
 }
 
 fn case(dice: &mut Dice) -> Case {
-    let all = dice.roll(4) == 0;
-    let mut forwarded = if all { NAMES.into_iter().collect() } else { dice.some(&NAMES, 4) };
-    let (of_upstream, of_call) = (dice.some(&NAMES, 2), dice.some(&NAMES, 2));
+    let all = dice.rare(4);
+    let mut forwarded = if all { NAMES.into_iter().collect() } else { some(dice, &NAMES, 4) };
+    let (of_upstream, of_call) = (some(dice, &NAMES, 2), some(dice, &NAMES, 2));
     let names: Vec<&str> = forwarded.iter().copied().collect();
     let mut upstream = if all { "forward: all".to_owned() } else { format!("forward: [{}]", names.join(", ")) };
-    let facts = dice.one(&["", "", "x", "rfc7239", "off"]);
+    let facts = dice.of(&["", "", "x", "rfc7239", "off"]);
     if !facts.is_empty() {
         write!(upstream, ", forwarded: {facts}").unwrap();
     }
@@ -173,18 +159,18 @@ fn case(dice: &mut Dice) -> Case {
         forwarded.retain(|name| !["x-forwarded-for", "x-forwarded-host", "forwarded"].contains(name));
         forwarded.retain(|name| !all || *name != "x-real-ip");
     }
-    if dice.roll(3) == 0 {
+    if dice.rare(3) {
         upstream.push_str(", host: keep");
     }
     let upstream = format!("{upstream}, {}", headers(&of_upstream, dice));
-    let place = dice.roll(3);
+    let place = dice.below(3);
     let (cached, endpoint) = match place {
-        0 => (dice.one(&["on", "1h", "{ force: 1h }"]).to_owned(), "off".to_owned()),
+        0 => (dice.of(&["on", "1h", "{ force: 1h }"]).to_owned(), "off".to_owned()),
         1 => ("off".to_owned(), cache(dice)),
         _ => (cache(dice), cache(dice)),
     };
-    let cached = if place == 0 && dice.roll(2) == 0 { cache(dice) } else { cached };
-    let form = dice.one(&FORMS);
+    let cached = if place == 0 && dice.rare(2) { cache(dice) } else { cached };
+    let form = dice.of(&FORMS);
     let calls = form.contains("CALL") || form.contains("FIELDS");
     let written: BTreeSet<&str> = of_upstream.iter().chain(of_call.iter().filter(|_| calls)).copied().collect();
     forwarded.retain(|name| !written.contains(name));
@@ -194,18 +180,18 @@ fn case(dice: &mut Dice) -> Case {
         call: headers(&of_call, dice),
         endpoint,
         form,
-        choice: (dice.roll(3) == 0).then(|| dice.one(&CHOICES)),
-        mirrored: dice.roll(4) == 0,
-        decided_by: match dice.roll(6) {
+        choice: (dice.rare(3)).then(|| dice.of(&CHOICES)),
+        mirrored: dice.rare(4),
+        decided_by: match dice.below(6) {
             0 => Some(&["x-user"]),
             1 => Some(&["x-user", "cookie"]),
             _ => None,
         },
         written,
         forwarded,
-        control: dice.one(&CONTROL),
-        by_address: dice.roll(4) == 0,
-        sets_cookie: dice.roll(6) == 0,
+        control: dice.of(&CONTROL),
+        by_address: dice.rare(4),
+        sets_cookie: dice.rare(6),
     }
 }
 
@@ -346,16 +332,16 @@ fn scene(cases: &Arc<Vec<Case>>) -> (Scene, Shop) {
 
 /// The fields of a random client. Values are few, so that one client sends what is made for another.
 fn client(dice: &mut Dice) -> String {
-    let mut fields = format!("host: {}\r\n", dice.one(&["one.test", "two.test", "One.test", "one.test:80"]));
-    write!(fields, "x-api-key: {}\r\n", dice.one(&["anna", "bert", "team", "none"])).unwrap();
-    for name in dice.some(&NAMES, 5) {
+    let mut fields = format!("host: {}\r\n", dice.of(&["one.test", "two.test", "One.test", "one.test:80"]));
+    write!(fields, "x-api-key: {}\r\n", dice.of(&["anna", "bert", "team", "none"])).unwrap();
+    for name in some(dice, &NAMES, 5) {
         let value = match name {
-            "x-forwarded-for" => dice.one(&["192.0.2.1", "192.0.2.2", "192.0.2.1, 192.0.2.2"]),
-            "x-forwarded-host" => dice.one(&["one.test", "two.test"]),
-            "forwarded" => dice.one(&["for=192.0.2.1", "for=192.0.2.2;host=two.test", "for=192.0.2.1;proto=https"]),
-            "cookie" => dice.one(&["s=anna", "s=bert", "a"]),
-            "authorization" => dice.one(&["Bearer anna", "Bearer bert", "anna"]),
-            _ => dice.one(&[
+            "x-forwarded-for" => dice.of(&["192.0.2.1", "192.0.2.2", "192.0.2.1, 192.0.2.2"]),
+            "x-forwarded-host" => dice.of(&["one.test", "two.test"]),
+            "forwarded" => dice.of(&["for=192.0.2.1", "for=192.0.2.2;host=two.test", "for=192.0.2.1;proto=https"]),
+            "cookie" => dice.of(&["s=anna", "s=bert", "a"]),
+            "authorization" => dice.of(&["Bearer anna", "Bearer bert", "anna"]),
+            _ => dice.of(&[
                 "anna",
                 "bert",
                 "a",
@@ -372,8 +358,8 @@ fn client(dice: &mut Dice) -> String {
         write!(fields, "{name}: {value}\r\n").unwrap();
     }
     // A field that ends at the gateway.
-    if dice.roll(8) == 0 {
-        write!(fields, "connection: {}\r\n", dice.one(&NAMES)).unwrap();
+    if dice.rare(8) {
+        write!(fields, "connection: {}\r\n", dice.of(&NAMES)).unwrap();
     }
     fields
 }
@@ -412,7 +398,7 @@ fn no_answer_made_for_one_client_reaches_another() {
         for number in 0..TOGETHER {
             for pair in 0..PAIRS {
                 let clients = [client(&mut dice), client(&mut dice)];
-                let path = format!("{number}/{pair}?q={}&b=1", dice.roll(2));
+                let path = format!("{number}/{pair}?q={}&b=1", dice.below(2));
                 let alone = clients.each_ref().map(|fields| told(&scene.get(&format!("/plain/{path}"), fields)));
                 let target = format!("/kept/{path}");
                 let keys = clients.each_ref().map(|fields| fields.lines().nth(1).unwrap_or_default());
@@ -437,7 +423,7 @@ fn no_answer_made_for_one_client_reaches_another() {
                     );
                 };
                 // Both at once wait for one call, if they may have one answer.
-                if dice.roll(2) == 0 {
+                if dice.rare(2) {
                     ask(&mut second, &target, &clients[1]);
                     let first = scene.get(&target, &clients[0]);
                     let head = second.head().unwrap();

@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::stage::pause;
+use crate::stage::played::Dice;
 use crate::stage::ports::free_address;
 use crate::stage::scene::Scene;
 use crate::stage::served::{Served, bind};
@@ -154,17 +155,6 @@ fn config(upstream: SocketAddr, turn: u64) -> String {
     )
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
-
 #[test]
 #[ignore = "it takes as many seconds as SOAK says"]
 fn soak() {
@@ -184,13 +174,13 @@ fn soak() {
             })
             .collect();
         let purger = scope.spawn(|| purge(&scene, &stop));
-        let (mut turn, mut random) = (0, Random(7));
+        let (mut turn, mut dice) = (0, Dice(7));
         while begun.elapsed() < time {
-            pause(Duration::from_millis(500 + random.below(1000)));
+            pause(Duration::from_millis(500 + dice.number(1000)));
             turn += 1;
             match turn % 2 {
                 0 => scene.reload(&config(upstream.address, turn / 2)),
-                _ => upstream.restart(Duration::from_millis(random.below(200))),
+                _ => upstream.restart(Duration::from_millis(dice.number(200))),
             }
         }
         stop.store(true, Ordering::SeqCst);
@@ -218,13 +208,13 @@ fn soak() {
 }
 
 fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Seen> {
-    let (mut client, mut random, mut seen) = (scene.client(), Random(number + 11), Vec::new());
+    let (mut client, mut dice, mut seen) = (scene.client(), Dice(number + 11), Vec::new());
     let each = REQUESTS / CLIENTS * seconds.min(600) / 600;
     let apart = Duration::from_secs_f64(seconds as f64 / each.max(1) as f64);
     let begun = Instant::now();
     while !stop.load(Ordering::SeqCst) {
-        let item = random.below(ITEMS);
-        let (q, language) = (random.below(2), ["en", "sv"][random.below(2) as usize]);
+        let item = dice.number(ITEMS);
+        let (q, language) = (dice.number(2), dice.of(&["en", "sv"]));
         let began = Instant::now();
         let reply = client.ask("GET", &format!("/items/{item}?q={q}"), &[("accept-language", language)], "");
         seen.push(Seen {
@@ -241,15 +231,15 @@ fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Se
 }
 
 fn purge(scene: &Scene, stop: &AtomicBool) -> Vec<Purged> {
-    let (mut random, mut purged) = (Random(3), Vec::new());
+    let (mut dice, mut purged) = (Dice(3), Vec::new());
     while !stop.load(Ordering::SeqCst) {
-        let (group, mode) = (random.below(4) == 0, ["soft", "hard"][random.below(2) as usize]);
-        let number = random.below(if group { GROUPS } else { ITEMS });
+        let (group, mode) = (dice.rare(4), dice.of(&["soft", "hard"]));
+        let number = dice.number(if group { GROUPS } else { ITEMS });
         let tag = if group { format!("group-{number}") } else { format!("item-{number}") };
         let began = Instant::now();
         scene.purge(&format!("{{\"tag\": \"{tag}\", \"mode\": \"{mode}\"}}"));
         purged.push(Purged { group, hard: mode == "hard", number, began, ended: Instant::now() });
-        pause(Duration::from_millis(20 + random.below(200)));
+        pause(Duration::from_millis(20 + dice.number(200)));
     }
     purged
 }

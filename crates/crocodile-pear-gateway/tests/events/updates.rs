@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::events::database::{Database, Session};
 use crate::events::shop::{ITEMS, Shop};
 use crate::stage::PATIENCE;
+use crate::stage::played::Dice;
 use crate::stage::scene::{Client, Scene};
 use crate::stage::until;
 
@@ -56,13 +57,10 @@ impl Load {
         let begin = |number: u64| {
             let (stop, seen, mut client) = (stop.clone(), seen.clone(), scene.client());
             thread::spawn(move || {
-                let mut random = 0x9e37_79b9_7f4a_7c15 ^ (number + 1);
+                let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number + 1));
                 let mut asked = 0;
                 while !stop.load(Ordering::SeqCst) {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    ask(&mut client, &seen, random as usize % ITEMS);
+                    ask(&mut client, &seen, dice.below(ITEMS));
                     asked += 1;
                 }
                 asked

@@ -2,6 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use super::stage::played::Dice;
+
 /// Formats that take more than a look at each byte.
 const FORMATS: [&str; 14] = [
     "regex",
@@ -20,34 +22,23 @@ const FORMATS: [&str; 14] = [
     "duration",
 ];
 
-/// Makes them. The same seed makes the same ones.
-pub struct Dice(pub u64);
+/// Makes them. The same dice make the same ones.
+pub struct Maker(pub Dice);
 
-impl Dice {
-    pub fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % most
-    }
-
-    fn number(&mut self, most: u64) -> usize {
-        usize::try_from(self.below(most)).expect("small")
-    }
-
+impl Maker {
     fn name(&mut self) -> String {
-        ["a", "b", "c", "items"][self.number(4)].to_owned()
+        self.0.of(&["a", "b", "c", "items"]).to_owned()
     }
 
     /// A text of about so many bytes.
     fn text(&mut self, bytes: usize) -> String {
-        match self.below(8) {
+        match self.0.below(8) {
             0 => "x".repeat(bytes),
             4 => format!("xn--{}", "a9".repeat(bytes / 2)),
             5 => "a@".repeat(bytes / 2),
             6 => "::{+a}%c3/".repeat(bytes / 10),
             7 => format!("P{}", "1".repeat(bytes)),
-            1 => (0..bytes).map(|_| if self.below(2) == 0 { '0' } else { '1' }).collect(),
+            1 => (0..bytes).map(|_| if self.0.below(2) == 0 { '0' } else { '1' }).collect(),
             2 => (0..bytes / 8).map(|number| format!("(?<a{number:x}>)")).collect(),
             _ => "\u{e4} ".repeat(bytes / 3),
         }
@@ -56,23 +47,23 @@ impl Dice {
     /// A list of nested lists, no two of them the same.
     fn nests(&mut self, bytes: usize) -> Json {
         let mut nest = |_| {
-            (0..12).fold(json!([]), |inner, _| if self.below(2) == 0 { json!([inner]) } else { json!([inner, []]) })
+            (0..12).fold(json!([]), |inner, _| if self.0.below(2) == 0 { json!([inner]) } else { json!([inner, []]) })
         };
         (0..bytes / 36).map(&mut nest).collect()
     }
 
     /// A schema that refers to itself wherever a smaller value is meant.
-    fn part(&mut self, depth: u64) -> Json {
-        let child = |dice: &mut Dice| match dice.below(3) {
-            0 if depth > 0 => dice.part(depth - 1),
-            _ => json!({ "$ref": format!("#/$defs/{}", ["a", "b"][usize::try_from(dice.below(2)).expect("small")]) }),
+    fn part(&mut self, depth: usize) -> Json {
+        let child = |maker: &mut Maker| match maker.0.below(3) {
+            0 if depth > 0 => maker.part(depth - 1),
+            _ => json!({ "$ref": format!("#/$defs/{}", maker.0.of(&["a", "b"])) }),
         };
-        let several = |dice: &mut Dice| -> Vec<Json> {
-            (0..1 + dice.below(3))
-                .map(|_| if depth > 0 { dice.part(depth - 1) } else { json!({ "type": "integer" }) })
+        let several = |maker: &mut Maker| -> Vec<Json> {
+            (0..1 + maker.0.below(3))
+                .map(|_| if depth > 0 { maker.part(depth - 1) } else { json!({ "type": "integer" }) })
                 .collect()
         };
-        match self.below(14) {
+        match self.0.below(14) {
             0 => json!({ "properties": { self.name(): child(self), self.name(): child(self) } }),
             1 => json!({ "items": child(self) }),
             2 => json!({ "anyOf": several(self) }),
@@ -80,18 +71,18 @@ impl Dice {
             4 => json!({ "allOf": several(self) }),
             5 => json!({ "not": { "items": child(self), "type": "array" } }),
             6 => json!({ "if": { "items": child(self) }, "then": { "uniqueItems": true }, "else": { "minItems": 1 } }),
-            7 => json!({ "contains": child(self), "minContains": self.below(3) }),
+            7 => json!({ "contains": child(self), "minContains": self.0.below(3) }),
             8 => json!({ "patternProperties": { "^[a-c]+$": child(self) }, "additionalProperties": child(self) }),
             9 => json!({ "anyOf": several(self), "unevaluatedProperties": child(self) }),
             10 => json!({ "anyOf": several(self), "unevaluatedItems": child(self) }),
-            11 => match self.below(10) {
-                5 => json!({ "format": FORMATS[self.number(FORMATS.len() as u64)] }),
+            11 => match self.0.below(10) {
+                5 => json!({ "format": self.0.of(&FORMATS) }),
                 6 => json!({ "multipleOf": 0.0001 }),
                 7 => json!({ "pattern": "^(?:[01]*1[01]{200})*$", "minLength": 2 }),
                 8 => json!({ "uniqueItems": true }),
                 0 => json!({ "type": ["array", "object", "integer"] }),
                 1 => json!({ "type": "string" }),
-                2 => json!({ "maxItems": self.below(4), "maxProperties": self.below(4) }),
+                2 => json!({ "maxItems": self.0.below(4), "maxProperties": self.0.below(4) }),
                 3 => json!({ "required": [self.name()] }),
                 4 => json!({ "enum": [1, 2, [], "x", { "a": [1] }] }),
                 _ => json!({ "maximum": 5, "pattern": "^x{1,100}$" }),
@@ -102,24 +93,24 @@ impl Dice {
     }
 
     /// A value of about so many bytes, which nests and is wide by chance.
-    fn value(&mut self, bytes: u64, depth: u64) -> Json {
+    fn value(&mut self, bytes: usize, depth: usize) -> Json {
         if bytes < 8 || depth == 0 {
-            let bytes = usize::try_from(bytes.min(1 << 20)).expect("small");
-            return match self.below(6) {
-                0 => json!(self.below(10)),
+            let bytes = bytes.min(1 << 20);
+            return match self.0.below(6) {
+                0 => json!(self.0.below(10)),
                 1 => json!(1.5e308),
-                2 => json!(u64::MAX - self.below(1000)),
+                2 => json!(u64::MAX - self.0.number(1000)),
                 3 => json!(self.text(bytes)),
                 4 => self.nests(bytes),
                 _ => json!([]),
             };
         }
-        let parts = match self.below(3) {
+        let parts = match self.0.below(3) {
             0 => 1,
             1 => 2,
-            _ => 1 + self.below(bytes / 8),
+            _ => 1 + self.0.below(bytes / 8),
         };
-        match self.below(2) {
+        match self.0.below(2) {
             0 => (0..parts).map(|_| self.value((bytes / parts).saturating_sub(2), depth - 1)).collect(),
             _ => {
                 let fields = (0..parts.min(1000)).map(|at| {
@@ -160,7 +151,7 @@ const UNITS: [&str; 22] = [
     "true",
 ];
 
-impl Dice {
+impl Maker {
     /// A whole schema.
     pub fn schema(&mut self) -> Json {
         json!({
@@ -172,8 +163,8 @@ impl Dice {
 
     /// A body of about so many bytes: half of them with a shape by chance, half with one small value again and again.
     pub fn body(&mut self, bytes: usize) -> Vec<u8> {
-        let unit = UNITS[self.number(UNITS.len() as u64)];
-        match self.below(6) {
+        let unit = self.0.of(&UNITS);
+        match self.0.below(6) {
             0 => [b"[", repeated(unit, bytes).as_bytes(), b"]"].concat(),
             1 => {
                 let fields = (0..bytes / (unit.len() + 8)).map(|at| format!("\"{at:x}\":{unit}"));
@@ -181,11 +172,11 @@ impl Dice {
             }
             2 => {
                 // As deep as a body may be, over and over.
-                let (open, close) = if self.below(2) == 0 { ("[", "]") } else { ("{\"a\":", "}") };
+                let (open, close) = if self.0.below(2) == 0 { ("[", "]") } else { ("{\"a\":", "}") };
                 let deep = format!("{}{unit}{}", open.repeat(100), close.repeat(100));
                 format!("[{}]", repeated(&deep, bytes)).into_bytes()
             }
-            _ => serde_json::to_vec(&self.value(bytes as u64, 60)).unwrap(),
+            _ => serde_json::to_vec(&self.value(bytes, 60)).unwrap(),
         }
     }
 }

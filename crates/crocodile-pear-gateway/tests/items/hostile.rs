@@ -6,6 +6,7 @@ use crocodile_pear_demo::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::stage::database::launch;
+use crate::stage::played::Dice;
 use crate::stage::scene::{Client, Reply, Scene};
 
 /// The columns of the table, and the types of their parameters.
@@ -165,30 +166,18 @@ fn values() -> Vec<String> {
     values.push(json!("'".repeat(100_000)).to_string());
     values.push(format!("{}1{}", "[".repeat(100), "]".repeat(100)));
     // Any characters, half of them such as mean something somewhere.
-    let mut random = Random(7);
-    values.extend((0..10).map(|_| json!(random.text()).to_string()));
+    let mut dice = Dice(7);
+    values.extend((0..10).map(|_| json!(text(&mut dice)).to_string()));
     values
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn text(&mut self) -> String {
-        let meaning: Vec<char> = "'\"\\;$%-/*(){}[]:,\0\n\u{85}\u{2028}".chars().collect();
-        let length = self.next() % 40;
-        let one = |random: &mut Self| match random.next() % 2 {
-            0 => meaning[random.next() as usize % meaning.len()],
-            _ => char::from_u32((random.next() % 0x11_0000) as u32).unwrap_or('\u{fffd}'),
-        };
-        (0..length).map(|_| one(self)).collect()
-    }
+fn text(dice: &mut Dice) -> String {
+    let meaning: Vec<char> = "'\"\\;$%-/*(){}[]:,\0\n\u{85}\u{2028}".chars().collect();
+    let one = |dice: &mut Dice| match dice.rare(2) {
+        true => dice.of(&meaning),
+        false => char::from_u32(dice.below(0x11_0000) as u32).unwrap_or('\u{fffd}'),
+    };
+    (0..dice.below(40)).map(|_| one(dice)).collect()
 }
 
 fn configuration(url: &str) -> String {

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use crate::mutations::mutate::{REQUESTS, Random, mutate};
+use crate::mutations::mutate::{REQUESTS, dice, mutate};
 use crate::mutations::upstream::belongs;
 use crate::stage::PATIENCE;
 
@@ -26,8 +26,8 @@ fn rest(mut stream: TcpStream, told: &str) -> Vec<u8> {
 
 /// Sends a message with faults, and a good one behind it.
 pub fn ask_oddly(address: SocketAddr, seed: u64, id: u64) {
-    let mut random = Random::new(seed, id);
-    let message = mutate(random.one_of(&REQUESTS), &mut random);
+    let mut dice = dice(seed, id);
+    let message = mutate(dice.of(&REQUESTS), &mut dice);
     let told = format!("SEED={seed}, {id}: {}", message.escape_ascii());
     let mut stream = connect(address);
     // Who has been refused already may have been closed.

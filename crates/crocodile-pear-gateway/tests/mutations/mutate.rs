@@ -1,29 +1,10 @@
 //! Good messages, and what becomes of them.
 
-/// Numbers that follow from a seed (SplitMix64).
-pub struct Random(u64);
+use crate::stage::played::Dice;
 
-impl Random {
-    pub fn new(seed: u64, id: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 to `end`, not `end` itself.
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    pub fn one_of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[self.below(all.len())]
-    }
+/// The dice of one message.
+pub fn dice(seed: u64, id: u64) -> Dice {
+    Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.wrapping_mul(0xd134_2543_de82_ef95))
 }
 
 pub const REQUESTS: [&str; 8] = [
@@ -78,14 +59,14 @@ const PIECES: [&str; 24] = [
 ];
 
 /// A message with one to four faults.
-pub fn mutate(message: &str, random: &mut Random) -> Vec<u8> {
+pub fn mutate(message: &str, dice: &mut Dice) -> Vec<u8> {
     let mut bytes = message.as_bytes().to_vec();
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len());
-        let length = random.below(12).min(bytes.len() - at);
-        match random.below(8) {
-            0 => bytes[at] = random.below(256) as u8,
-            1 => bytes[at] ^= 1 << random.below(8),
+    for _ in 0..=dice.below(4) {
+        let at = dice.below(bytes.len());
+        let length = dice.below(12).min(bytes.len() - at);
+        match dice.below(8) {
+            0 => bytes[at] = dice.below(256) as u8,
+            1 => bytes[at] ^= 1 << dice.below(8),
             2 => drop(bytes.drain(at..at + length)),
             3 => bytes.truncate(at.max(1)),
             4 => {
@@ -93,10 +74,10 @@ pub fn mutate(message: &str, random: &mut Random) -> Vec<u8> {
                 bytes.splice(at..at, again);
             }
             5 => {
-                let to = random.below(bytes.len());
+                let to = dice.below(bytes.len());
                 bytes.swap(at, to);
             }
-            _ => drop(bytes.splice(at..at, random.one_of(&PIECES).bytes())),
+            _ => drop(bytes.splice(at..at, dice.of(&PIECES).bytes())),
         }
         if bytes.is_empty() {
             bytes.push(b'\n');

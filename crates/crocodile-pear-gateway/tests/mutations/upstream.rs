@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::mutations::mutate::{ANSWERS, Random, mutate};
+use crate::mutations::mutate::{ANSWERS, dice, mutate};
 use crate::stage::PATIENCE;
 use crate::stage::accept::Accepting;
 
@@ -74,11 +74,11 @@ fn serve(stream: TcpStream, seed: u64, seen: &Seen) {
             }
             continue;
         };
-        let mut random = Random::new(seed, id);
-        let good = random.one_of(&ANSWERS).replace("ID", &name(id));
-        let mut answer = mutate(&good, &mut random);
+        let mut dice = dice(seed, id);
+        let good = dice.of(&ANSWERS).replace("ID", &name(id));
+        let mut answer = mutate(&good, &mut dice);
         // What stands behind an answer belongs to nobody. It is too long to be what an answer lacks.
-        let surplus = random.below(2) == 0;
+        let surplus = dice.rare(2);
         if surplus {
             answer.extend_from_slice(
                 &b"HTTP/1.1 200 OK\r\nX-Id: 999999-999999\r\nContent-Length: 65536\r\n\r\n".repeat(20),
@@ -94,7 +94,7 @@ fn serve(stream: TcpStream, seed: u64, seen: &Seen) {
             }
             return;
         }
-        if random.below(2) == 0 {
+        if dice.rare(2) {
             let _ = out.shutdown(Shutdown::Write);
         }
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::played::Dice;
 use crate::shop::{Asked, answer};
-use crocodile_pear_peers::played::Dice;
 
 /// Fields that clients send, and configurations forward or write.
 const NAMES: [&str; 6] = ["x-a", "x-q", "accept-language", "cookie", "authorization", "x-user"];

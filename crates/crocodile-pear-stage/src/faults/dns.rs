@@ -17,7 +17,6 @@ const fn unnoticed(name: &'static str, told: &'static str, set: fn(&str) -> Opti
     Fault { name, meanwhile: UNNOTICED, whole: Duration::from_secs(4), told, short: false, set }
 }
 
-/// The faults of DNS.
 pub(super) const FAULTS: &[Fault] = &[
     // A lookup without an answer takes longer than the short form.
     unnoticed("dns/silent", "DNS lookup failed", |letter| named(letter, |own| own.both(&Manner::Silence))),

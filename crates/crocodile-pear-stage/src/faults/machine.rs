@@ -34,7 +34,6 @@ const fn fault(
     Fault { name, meanwhile, whole: Duration::from_secs(4), told, short: false, set }
 }
 
-/// The faults of the machine.
 pub(super) const FAULTS: &[Fault] = &[
     fault("machine/frozen", FROZEN, "", |letter| scene(letter, "", freeze, Own::rest)),
     Fault {

@@ -34,7 +34,6 @@ const fn fault(
     Fault { name, meanwhile, whole: Duration::from_secs(7), told, short: false, set }
 }
 
-/// The faults of PostgreSQL.
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
         short: true,

@@ -17,7 +17,6 @@ const fn unnoticed(name: &'static str, told: &'static str, set: fn(&str) -> Opti
     Fault { name, meanwhile: UNNOTICED, whole: SOON, told, short: false, set }
 }
 
-/// The faults of Redis.
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
         short: true,

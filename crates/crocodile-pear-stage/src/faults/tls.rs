@@ -35,7 +35,6 @@ const fn fault(
     Fault { name, meanwhile, whole: Duration::from_secs(3), told, short: false, set }
 }
 
-/// The faults of TLS.
 pub(super) const FAULTS: &[Fault] = &[
     Fault {
         short: true,
