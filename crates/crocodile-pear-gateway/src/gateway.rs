@@ -550,7 +550,6 @@ impl Gateway {
         std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The metrics.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.lasting.metrics
     }
@@ -566,7 +565,6 @@ impl Gateway {
         &self.lasting
     }
 
-    /// The store of the caches.
     pub fn cache(&self) -> &Arc<cache::Store> {
         &self.lasting.cache
     }
@@ -647,7 +645,6 @@ impl GroupContext<'_> {
     }
 }
 
-/// The trusted proxies.
 fn trusted(document: &Document) -> TrustedProxies {
     let of = |clients: &Clients| TrustedProxies { networks: clients.trust.clone(), field: clients.field.clone() };
     document.clients.as_ref().map(of).unwrap_or_default()

@@ -206,7 +206,6 @@ impl<'a> CompileServices<'a> {
 }
 
 impl<'a> Compile<'a> {
-    /// Compiles at this place.
     pub fn at(place: &'a str, services: &'a CompileServices<'a>, problems: &'a mut Problems) -> Self {
         let carry = services.root.clone();
         let (params, works) = (None, Vec::new());
@@ -215,7 +214,6 @@ impl<'a> Compile<'a> {
 }
 
 impl Compile<'_> {
-    /// The metrics.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.services.lasting.metrics.clone()
     }
@@ -284,7 +282,6 @@ impl Compile<'_> {
         self.expressions(written.0.span, names, |cx| of_request(written, cx.condition(written), cx))
     }
 
-    /// The upstream of this name.
     pub fn upstream(&mut self, name: &Located<String>) -> Option<Arc<ReadyUpstream>> {
         let known = Known { upstreams: self.services.upstreams, ..Known::default() };
         step::Compile::new(known, name.span, self.problems).upstream(name)

@@ -22,7 +22,6 @@ pub enum Http {
 const TLS: [TlsVersion; 2] = [TlsVersion::Tls12, TlsVersion::Tls13];
 
 impl ProtocolStack {
-    /// All of a scheme.
     pub fn all(scheme: Scheme) -> Vec<Self> {
         let over = |http| match scheme {
             Scheme::Http => vec![ProtocolStack { http, tls: None }],

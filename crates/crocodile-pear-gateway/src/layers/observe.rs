@@ -95,7 +95,6 @@ impl Observe {
         }
     }
 
-    /// Counts a request that has ended.
     fn count(&self, ended: &RequestEnd<'_>) {
         let scope = ended.scope;
         // A request that could not be read never passed this layer.

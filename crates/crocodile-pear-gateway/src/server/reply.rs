@@ -31,7 +31,6 @@ pub trait Observer: Send {
 pub struct ResponseEnd {
     /// The bytes of the body that were written, without framing.
     pub bytes: u64,
-    /// How it ended.
     pub how: Ending,
 }
 

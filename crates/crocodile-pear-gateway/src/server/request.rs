@@ -18,7 +18,6 @@ use super::tls::Secured;
 /// The facts about a connection, shared by its requests.
 #[derive(Debug)]
 pub struct Connection {
-    /// The address of the peer.
     pub peer: ClientAddress,
     /// The listener that accepted it.
     pub listener: Arc<ListenerSettings>,
@@ -79,7 +78,6 @@ pub struct NoMinimumRate;
 
 /// A request whose head was accepted.
 pub struct ClientRequest {
-    /// The method.
     pub method: Method,
     /// The target in origin form; `*` for `OPTIONS *`.
     pub target: PathAndQuery,

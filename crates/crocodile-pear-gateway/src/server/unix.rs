@@ -112,7 +112,6 @@ fn clear(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A path for a socket.
     fn place(name: &str) -> Arc<Path> {
         std::env::temp_dir().join(format!("crocodile-pear-{}-{name}.sock", std::process::id())).into()
     }

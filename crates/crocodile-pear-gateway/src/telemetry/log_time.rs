@@ -25,7 +25,6 @@ thread_local! {
     };
 }
 
-/// Now.
 pub fn now() -> Timestamp {
     at(SystemTime::now())
 }

@@ -239,7 +239,6 @@ impl Metrics {
         self.routes.of(name)
     }
 
-    /// The counters by route.
     pub fn routes(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
         self.routes.all()
     }

@@ -37,7 +37,6 @@ pub struct FailedRequest {
     pub at: Duration,
     /// The request's id.
     pub id: Box<str>,
-    /// The route.
     pub route: Option<Arc<str>>,
     /// The reason, as in the log.
     pub error: Error,
@@ -56,7 +55,6 @@ struct HistoryShard {
     kept: KeptRequests,
 }
 
-/// The figures of a route.
 #[derive(Clone, Default)]
 pub struct RouteFigures {
     /// Requests since the gateway began.

@@ -55,7 +55,6 @@ struct Sum {
 /// A part that the cache of its upstream keeps.
 #[derive(Clone, Copy)]
 pub struct KeptPart<'a> {
-    /// The terms on which it is kept.
     pub terms: &'a ReuseTerms,
     pub tags: &'a Tags,
     /// Whether the configuration of that cache says how long answers are fresh.

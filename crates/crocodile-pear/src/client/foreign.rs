@@ -22,7 +22,6 @@ impl<B> Foreign<B> {
         Foreign { body: Box::pin(body), explain: own }
     }
 
-    /// The body of an answer.
     pub fn answer(body: B) -> Self {
         Foreign {
             body: Box::pin(body),

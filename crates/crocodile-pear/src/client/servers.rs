@@ -58,9 +58,7 @@ struct KnownOrigin {
 /// The upstreams and databases that steps may name.
 #[derive(Clone, Default)]
 pub struct NamedServers {
-    /// Upstreams.
     pub upstreams: IndexMap<String, Arc<ReadyUpstream>>,
-    /// Databases.
     pub databases: IndexMap<String, Arc<Database>>,
 }
 
@@ -79,7 +77,6 @@ impl NamedServers {
 /// An upstream, and a request's target there, from the root of the server.
 #[derive(Clone)]
 pub struct Aim {
-    /// The upstream.
     pub upstream: Arc<ReadyUpstream>,
     /// Path and query.
     pub target: String,

@@ -30,7 +30,6 @@ const TURN: usize = SEATS;
 /// How long the reads before may give no answer, until a read runs on another connection.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The connections that are shared, by the core.
 #[derive(Default)]
 pub(super) struct SharedConnections(PerThread<Arc<Core>>);
 

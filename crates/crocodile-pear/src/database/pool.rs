@@ -91,7 +91,6 @@ struct LeaseWaiter {
     sender: oneshot::Sender<DatabaseLease>,
 }
 
-/// A connection.
 struct PooledConnection {
     client: Client,
     /// The core that opened it. Small numbers: a connection is moved about by value.
@@ -573,7 +572,6 @@ impl PoolState {
         self.take_idle(|link| link.client.is_closed())
     }
 
-    /// Takes idle connections.
     fn take_idle(&mut self, is_one: impl Fn(&PooledConnection) -> bool) -> Vec<PooledConnection> {
         let mut dead = Vec::new();
         for core in cores(self.resting) {

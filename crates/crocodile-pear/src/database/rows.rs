@@ -45,7 +45,6 @@ impl Rows {
         Rows { stream: Box::pin(stream), prepared, query, running, record }
     }
 
-    /// Its record.
     pub(super) fn record(&mut self) -> &mut RunRecord {
         &mut self.record
     }

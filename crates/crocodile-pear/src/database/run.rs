@@ -18,7 +18,6 @@ pub enum Wanted {
     List,
 }
 
-/// A run of a statement.
 pub struct StatementRun {
     /// The statement.
     pub query: Arc<Query>,

@@ -204,7 +204,6 @@ fn unescape(text: &str) -> Cow<'_, str> {
     made.into()
 }
 
-/// A component: its properties and the components in it.
 #[derive(Default)]
 struct Component {
     name: String,

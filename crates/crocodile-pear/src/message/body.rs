@@ -18,7 +18,6 @@ use crate::offload;
 /// source behind it.
 pub type PulledBody = Pin<Box<dyn http_body::Body<Data = Bytes, Error = Error> + Send>>;
 
-/// The body of an answer.
 pub enum AnswerBody {
     /// Bytes in memory; empty for an answer without a body.
     Bytes(Bytes),

@@ -49,7 +49,6 @@ pub fn configure(settings: OffloadSettings) {
     lock().settings = settings;
 }
 
-/// The order for a task.
 pub enum TaskOrder<'a> {
     /// Run, with this many bytes reserved, until the result is no longer needed.
     Run(u64, &'a Arc<AtomicBool>),

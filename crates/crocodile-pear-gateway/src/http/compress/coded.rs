@@ -86,7 +86,6 @@ enum Did {
 }
 
 impl Coded {
-    /// This body in this encoder.
     pub fn new(inner: PulledBody, encoder: Encoder) -> Self {
         Coded {
             inner,

@@ -54,7 +54,6 @@ pub fn fold(name: &str) -> String {
 }
 
 impl Chooser {
-    /// The version of this name.
     pub fn index(&self, name: &str) -> Option<usize> {
         let wanted = fold(name);
         self.names.iter().position(|known| fold(known) == wanted)

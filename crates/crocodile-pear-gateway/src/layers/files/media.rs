@@ -1,6 +1,5 @@
 //! The media types of files, by the endings of their names.
 
-/// A media type.
 #[derive(Clone, Copy)]
 pub struct FileMediaType {
     pub name: &'static str,

@@ -65,7 +65,6 @@ impl<'a> AccessLogEntry<'a> {
         self.scope.facts().id_digits()
     }
 
-    /// The client.
     pub fn client(&self) -> Option<&'a ClientFacts> {
         self.scope.facts().client()
     }

@@ -37,7 +37,6 @@ pub enum Grouping {
     All,
 }
 
-/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
     /// A line a row, its first one the names.

@@ -9,9 +9,7 @@ use super::counts::{BOUNDS, COLUMNS, Counts, milliseconds};
 /// How much time one row is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeSpan {
-    /// A minute.
     Minute,
-    /// An hour.
     Hour,
     /// A day, of UTC.
     Day,
@@ -30,7 +28,6 @@ impl TimeSpan {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             TimeSpan::Minute => "minute",

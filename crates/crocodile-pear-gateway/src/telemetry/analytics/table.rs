@@ -41,7 +41,6 @@ impl Subject {
         Subject { route, consumer: None }
     }
 
-    /// A consumer of a route.
     pub fn consumer(route: u32, consumer: String) -> Self {
         Subject { route, consumer: Some(consumer) }
     }
@@ -152,7 +151,6 @@ impl CountShard {
     }
 }
 
-/// The counts of a minute.
 #[derive(Default)]
 pub struct Minute {
     /// When it began.

@@ -28,7 +28,6 @@ impl EventCounters {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a message.
     pub fn count_message(&self) {
         self.messages.fetch_add(1, Ordering::Relaxed);
     }

@@ -8,7 +8,6 @@ use crocodile_pear::unstable::telemetry::histogram::{BucketBounds, Snapshot};
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpositionFormat {
-    /// That of Prometheus.
     Prometheus,
     /// The standard that was made of it.
     OpenMetrics,

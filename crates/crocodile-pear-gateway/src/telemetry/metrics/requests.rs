@@ -211,7 +211,6 @@ impl RouteRegistry {
         CutOff { requests, answers }
     }
 
-    /// The counters by route.
     pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<RouteCounters>)> {
         let routes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         routes.iter().map(|(name, counters)| (name.clone(), counters.clone())).collect()

@@ -23,7 +23,6 @@ const EACH: usize = 4;
 /// The memory of the latest, and of the others, on each core.
 const BYTES: usize = 1 << 20;
 
-/// The requests that are kept.
 #[derive(Default)]
 pub struct KeptRequests {
     latest: Ring,
@@ -123,7 +122,6 @@ impl KeptRequests {
         numbered.filter(move |(index, _)| one.is_none_or(|one| one == *index)).map(|(_, of)| of)
     }
 
-    /// The request with this id.
     pub fn find(&self, id: &str) -> Option<Arc<ServedRequest>> {
         let slow = self.routes.iter().flat_map(|of| of.slowest.iter().chain(&of.failed));
         let all = self.latest.all.iter().rev().chain(slow);

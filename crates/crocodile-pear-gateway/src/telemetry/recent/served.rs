@@ -36,7 +36,6 @@ impl RouteNumber {
 pub struct ServedRequest {
     /// When it ended, since the gateway began.
     pub at: Duration,
-    /// Which route.
     pub route: RouteNumber,
     /// When it ended, since it began.
     pub total: Duration,

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Counters of spans.
 #[derive(Debug, Default)]
 pub struct SpanCounters {
     pub(super) sent: AtomicU64,

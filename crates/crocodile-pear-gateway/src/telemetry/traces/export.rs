@@ -42,7 +42,6 @@ const ATTEMPTS: u32 = 5;
 /// The first of these pauses.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// A message for the exporter.
 enum ExporterMessage {
     Finished(Box<FinishedRequest>, usize),
     Flush(blocking::SyncSender<()>),
@@ -99,7 +98,6 @@ pub struct Exporter {
     pub service: String,
     /// The queue of spans to send.
     pub received: Received,
-    /// The counters of spans.
     pub counters: Arc<SpanCounters>,
 }
 

@@ -9,7 +9,6 @@ use crocodile_pear::unstable::runtime::hex;
 pub struct Span {
     /// Its trace, in hexadecimal digits.
     pub trace: String,
-    /// Its id.
     pub id: u64,
     /// Within which span it is.
     pub parent: Option<u64>,
@@ -19,13 +18,11 @@ pub struct Span {
     pub flags: u32,
     /// Its name, of which there are few.
     pub name: String,
-    /// The kind of the span.
     pub kind: SpanKind,
     /// In nanoseconds since 1970.
     pub began: u64,
     /// Likewise.
     pub ended: u64,
-    /// The attributes of the span.
     pub attributes: Vec<(&'static str, AttributeValue)>,
     /// Events within the span, with their moments.
     pub events: Vec<(&'static str, u64)>,
@@ -33,7 +30,6 @@ pub struct Span {
     pub failed: bool,
 }
 
-/// Kinds of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// Work within the gateway.
@@ -44,14 +40,11 @@ pub enum SpanKind {
     Client = 3,
 }
 
-/// A value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeValue {
-    /// Text.
     Text(String),
     /// Whole.
     Integer(u64),
-    /// A truth.
     Truth(bool),
 }
 

@@ -118,7 +118,6 @@ pub struct RequestControl {
     pub max_stale: Option<Duration>,
 }
 
-/// The dates of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerDates {
     pub date: Option<Moment>,

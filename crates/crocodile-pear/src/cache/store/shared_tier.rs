@@ -26,7 +26,6 @@ pub trait Tier: Send + Sync {
     fn purge(&self, purge: &Purge, mode: PurgeMode);
 }
 
-/// An entry of a tier.
 pub struct SharedEntry {
     pub entry: Entry,
     /// When its fetch began.

@@ -25,7 +25,6 @@ pub struct Dtd {
     span: Option<(usize, usize)>,
 }
 
-/// The declaration of an attribute.
 #[derive(Debug)]
 pub struct AttributeDeclaration {
     pub name: String,

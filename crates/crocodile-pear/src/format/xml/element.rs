@@ -32,7 +32,6 @@ pub struct Element<'a> {
     depth: usize,
 }
 
-/// A part of the content.
 #[derive(Clone, Copy)]
 struct ContentPart {
     /// The index of the name; `TEXT` for a text.

@@ -10,7 +10,6 @@ use crate::json::{Raw, write_string};
 pub enum Format {
     /// HAL and HAL-FORMS.
     Hal,
-    /// JSON:API.
     JsonApi,
     Siren,
     CollectionJson,

@@ -129,7 +129,6 @@ pub(super) enum Verb {
     Fixed(Method),
 }
 
-/// The body of a call.
 pub(super) enum CallBody {
     Nothing,
     /// The client's own body, streamed.

@@ -92,7 +92,6 @@ fn pattern(text: &str) -> Option<StatusPattern> {
 #[derive(Default)]
 pub struct StatusRules(Vec<(StatusPattern, StatusDecision)>);
 
-/// The decision of a rule.
 enum StatusDecision {
     Fail,
     Pass,

@@ -23,7 +23,6 @@ pub struct CacheScope {
     pub(crate) personal: CredentialUse,
     /// Whether the call names the client's address.
     pub(crate) addressed: bool,
-    /// The answer that it is a part of.
     pub(crate) parts: Option<Arc<AnswerParts>>,
     /// The client's fields that the call sends as they came; only for a part.
     pub(crate) forwarded: Vec<HeaderName>,

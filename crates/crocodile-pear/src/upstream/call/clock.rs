@@ -49,7 +49,6 @@ pub(crate) enum Phase {
 
 /// Why a wait ended.
 pub(crate) enum Expired {
-    /// The call has failed.
     Failed(Error),
     /// The bytes that are waited for trickle.
     Trickles,

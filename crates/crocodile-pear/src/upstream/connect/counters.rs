@@ -9,7 +9,6 @@ use crate::runtime::per_thread::PerThread;
 pub struct CounterSnapshot {
     /// Calls started.
     pub calls: u64,
-    /// Connections opened.
     pub opened: u64,
     /// Calls sent on a kept connection.
     pub reused: u64,
@@ -29,7 +28,6 @@ pub struct CounterSnapshot {
     pub links_unserved: u64,
 }
 
-/// The events that are counted.
 #[derive(Clone, Copy)]
 pub(crate) enum ConnectionEvent {
     Call,

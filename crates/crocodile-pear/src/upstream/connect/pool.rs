@@ -140,7 +140,6 @@ impl ConnectionPool {
         ConnectionPool { shards: PerThread::default(), connector, protocol, bounds, counters }
     }
 
-    /// The shard of a thread.
     pub(crate) fn shard(&self, thread: usize) -> &PoolShard {
         self.shards.of(thread, || {
             let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));

@@ -36,7 +36,6 @@ impl Created {
     }
 }
 
-/// The step, ready.
 struct FollowStep(Arc<ReadyFollow>);
 
 impl ReadyStep for FollowStep {

@@ -22,7 +22,6 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 const TARGET: &str = "crocodile_pear::upstream";
 
-/// A name to follow.
 pub(crate) enum FollowedName {
     Addresses(Following<IpAddr>),
     Service(Following<SrvRecord>),
