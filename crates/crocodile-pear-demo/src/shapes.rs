@@ -1,4 +1,5 @@
-//! Answers in the shapes of servers that others write: Django REST framework, GraphQL, S3, a session, a cursor, an RSS feed.
+//! Answers in the shapes of servers that others write: Django REST framework, GraphQL, S3, a session, a cursor, an RSS
+//! feed.
 
 use http::header::{CONTENT_TYPE, COOKIE, HOST, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -14,7 +15,7 @@ const AUTHORS: [&str; 2] = ["Ada", "Grace"];
 /// The largest query of GraphQL that is read.
 const QUERY: usize = 64 << 10;
 
-/// Items of a feed: more make no other point.
+/// The most items of a feed.
 const ITEMS: usize = 1000;
 
 /// Articles of Django REST framework, two on a page, with links that have the host that was asked for.
@@ -114,6 +115,9 @@ pub async fn graphql(request: Request<Incoming>) -> Reply {
 
 /// An RSS feed with so many items, the latest first.
 pub fn feed(count: usize) -> Option<Reply> {
+    if count > ITEMS {
+        return None;
+    }
     let item = |number: usize| {
         format!("<item><title>News {number}</title><link>https://press.example/news/{number}</link></item>")
     };
@@ -122,5 +126,16 @@ pub fn feed(count: usize) -> Option<Reply> {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<rss version=\"2.0\"><channel><title>The press</title>\
         <link>https://press.example/</link><description>What is new.</description>{items}</channel></rss>\n"
     );
-    (count <= ITEMS).then(|| reply::page("application/rss+xml", feed))
+    Some(reply::page("application/rss+xml", feed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ITEMS, feed};
+
+    #[test]
+    fn a_feed_that_is_too_long_is_not_written_first() {
+        assert!(feed(ITEMS).is_some());
+        assert!(feed(usize::MAX).is_none());
+    }
 }
