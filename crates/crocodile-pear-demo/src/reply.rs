@@ -1,4 +1,4 @@
-//! The answers of the example upstreams, and the parameters of their requests.
+//! Answers of the example upstreams, and the query parameters of their requests.
 
 use std::convert::Infallible;
 
@@ -53,7 +53,7 @@ fn typed(kind: &'static str, body: UnsyncBoxBody<Bytes, Infallible>) -> Reply {
     reply
 }
 
-/// The decoded value of the first query parameter of that name.
+/// The value of the first query parameter with this name, decoded.
 pub fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let pair = query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name)?;
     let spaced = pair.1.replace('+', " ");

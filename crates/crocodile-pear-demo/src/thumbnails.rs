@@ -1,5 +1,5 @@
-//! Sixty thumbnails of 13.3 KB as JSON with base64, or as pictures; and the page that shows them both ways: a request for each,
-//! and one for all.
+//! Sixty thumbnails of 13.3 KB, as JSON with base64 or as pictures. A page shows them twice: with a request for each, and with one
+//! request for all.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

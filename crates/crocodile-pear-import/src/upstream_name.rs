@@ -1,4 +1,4 @@
-//! Names of upstreams, made of their hosts; names that are not taken.
+//! Names of upstreams, made from their hosts; and names that nothing else has yet.
 
 /// A name for a host: its first label that says something.
 pub fn base(url: &str) -> String {
@@ -22,7 +22,7 @@ pub fn base(url: &str) -> String {
     }
 }
 
-/// The name, or the first of `NAME-2`, `NAME-3` and so on that is not taken.
+/// `name`, or the first of `name-2`, `name-3` and so on that is not taken.
 pub fn unused(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut free = name.to_owned();
     let mut number = 1;

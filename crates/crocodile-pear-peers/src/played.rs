@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// Numbers by chance, the same for the same seed (SplitMix64).
+/// Pseudo-random numbers (SplitMix64). The same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Dice(pub u64);
 
@@ -18,20 +18,22 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn below(&mut self, most: usize) -> usize {
-        usize::try_from(self.number(most as u64)).expect("below a usize")
+    /// An index from 0 to `end`, without `end` itself.
+    pub fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.number(end as u64)).expect("below a usize")
     }
 
-    /// The same for numbers that are no places.
-    pub fn number(&mut self, most: u64) -> u64 {
-        self.roll() % most
+    /// A number from 0 to `end`, without `end` itself.
+    pub fn number(&mut self, end: u64) -> u64 {
+        self.roll() % end
     }
 
-    /// Whether one of so many throws comes up.
+    /// `true` once in so many throws, on average.
     pub fn rare(&mut self, sides: usize) -> bool {
         self.below(sides) == 0
     }
 
+    /// An element of the list.
     pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }

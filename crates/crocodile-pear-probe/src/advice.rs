@@ -15,7 +15,7 @@ use crate::trouble::{Trouble, TroubleCause, milliseconds, span};
 use crate::trust::TlsFiles;
 use crate::way::{Http, ProtocolStack};
 
-/// Makes the upstream `server` of a configuration. The error is the reason why the gateway does not take it.
+/// Makes the upstream `server` of a configuration. The error says why the gateway does not accept the configuration.
 pub type MakeUpstream = fn(yaml: &str) -> Result<Arc<ReadyUpstream>, String>;
 
 /// Slower by less is what another run would find the other way round.

@@ -1,5 +1,5 @@
-//! How long a server keeps a connection: over how many requests, and for how long without one. Whether it takes up sessions
-//! of TLS again, and what a handshake costs then.
+//! How long a server keeps a connection: for how many requests, and for how long without one. Whether it resumes TLS sessions,
+//! and what a handshake costs then.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Connections to the server that is probed: how they are opened, each step timed, and the requests on them.
+//! Connections to the probed server: how they are opened, how long each step takes, and the requests on them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

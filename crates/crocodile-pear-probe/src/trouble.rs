@@ -1,4 +1,4 @@
-//! Why something did not work, in the words that the gateway itself has for it; options that cannot be used.
+//! Failures of a probe, in the words that the gateway itself uses; and options that cannot be used.
 
 use std::error::Error as _;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crocodile_pear::unstable::net::tls::refusal;
 use rustls::AlertDescription;
 
-/// An option that cannot be used. The text says why, and for a wrong value also which values are good.
+/// An option that cannot be used. The text says why. If its value is wrong, the text also says which values are possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageError(String);
 

@@ -38,7 +38,7 @@ pub fn compile(schema: &Json, path: &str, files: HashMap<String, Json>) -> Resul
     compile::compile(schema, &base, files)
 }
 
-/// The files that a schema refers to, by path without a leading slash. Nothing else is loaded.
+/// The files that a schema refers to, by their path without a slash at the beginning. No other file is loaded.
 #[derive(Clone)]
 struct LoadedFiles(HashMap<String, Json>);
 

@@ -1,4 +1,5 @@
-//! A request that is admitted has one reading, and a refusal says why. `smuggling.rs` has those with two readings.
+//! Requests that are let in can be read in only one way, and a refusal says why. `smuggling.rs` has the requests that can be
+//! read in two ways.
 
 use crocodile_pear_gateway::server::Settings;
 

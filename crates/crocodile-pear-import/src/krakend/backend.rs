@@ -110,7 +110,7 @@ fn servers(item: &Item<'_>, keys: &ObjectKeys<'_>, around: &Around<'_>) -> Optio
     }
 }
 
-/// The URLs; none if a host cannot be used, which is reported.
+/// The URLs of the hosts. If a host cannot be used, that is reported, and there are none.
 fn urls(item: &Item<'_>, discovery: Discovery, scheme: &str) -> Option<Vec<String>> {
     let mut urls = Vec::new();
     for host in item.texts() {

@@ -102,12 +102,12 @@ impl<'a> ObjectKeys<'a> {
         self.take(name).is_some_and(|item| item.is_true())
     }
 
-    /// Takes a key that is `true` or `false`, and changes nothing here.
+    /// Takes a key that is `true` or `false`. Both are the same to the gateway.
     pub fn accept_flag(&self, name: &str) {
         self.is_true(name);
     }
 
-    /// KrakenD or the gateway does nothing with these keys: why.
+    /// Reports that these keys are ignored, and why.
     pub fn ignore(&self, names: &[&str], why: &str) {
         for item in names.iter().filter_map(|name| self.take(name)) {
             item.ignore(why);

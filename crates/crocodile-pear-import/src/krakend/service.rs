@@ -209,7 +209,7 @@ fn others(keys: &ObjectKeys<'_>) {
     }
 }
 
-/// The `endpoints` and the `groups` of the configuration: what several endpoints share is written once.
+/// The `endpoints` and `groups` of the configuration. Settings that several endpoints share are written once, in a group.
 fn grouped(endpoints: Vec<ImportedEndpoint>) -> (Map, Map) {
     let mut sets: Vec<(Map, Vec<ImportedEndpoint>)> = Vec::new();
     for endpoint in endpoints {

@@ -195,7 +195,7 @@ fn reference(text: &str) -> usize {
     }
 }
 
-/// Variables of here, each with the names that other products have for it.
+/// Variables of the gateway, each with the names that other products have for it.
 const FOREIGN: &[(&str, &[&str])] = &[
     ("body", &["req.body", "request.body"]),
     ("claims", &["auth", "jwt", "token"]),
@@ -209,7 +209,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("query", &["args", "query_string", "req.query", "request.query"]),
 ];
 
-/// The variables of other products, each with the one of here.
+/// Pairs: the name that another product has for a variable, and the name that the gateway has for it.
 fn foreign() -> impl Iterator<Item = (&'static str, &'static str)> {
     FOREIGN.iter().flat_map(|(own, others)| others.iter().map(|other| (*other, *own)))
 }

@@ -1,4 +1,4 @@
-//! The files that a configuration names: their bytes, or why they cannot be read; and those that were read.
+//! Reads the files that a configuration names, and keeps a list of the files that were read.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use crate::settings::Located;
 
 use super::mask::Mask;
 
-/// A longer file is a mistake: ten thousand endpoints fit well.
+/// The most bytes of a file. A longer one is a mistake: ten thousand endpoints need less.
 const LONGEST: u64 = 16 << 20;
 
 /// The standard input, in the place of a file.

@@ -3,7 +3,7 @@
 /// Longer words are not typing errors, and the time to compare them grows with the square of their length.
 const LONGEST: usize = 64;
 
-/// The words here, each with the names that other products and formats have for it.
+/// Words of this configuration, each with the names that other products and formats have for it.
 const SAME: &[(&str, &[&str])] = &[
     ("basic", &["basic_auth"]),
     ("breaker", &["circuit_breaker"]),

@@ -15,7 +15,7 @@ const UNKNOWN: Meanwhile = Meanwhile { statuses: &[503], within: Duration::from_
 /// How long the gateway waits for a service that is silent. It is longer than a busy machine takes to answer.
 const TIMEOUT: &str = "2s";
 
-/// The longest time of an answer that comes when `TIMEOUT` is over.
+/// The time within which a client has its answer when the service is silent: `TIMEOUT`, and a second more.
 const SILENT: Duration = Duration::from_secs(3);
 
 /// The service decides each time.

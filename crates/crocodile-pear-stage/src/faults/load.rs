@@ -83,9 +83,12 @@ async fn drive(address: SocketAddr, rate: u32, asks: Asks, shared: Arc<Shared>) 
             let begun = Instant::now();
             let answer = tokio::time::timeout(PATIENCE, exchange(address, ask)).await;
             let took = begun.elapsed();
-            // A request that was under way when the fault began is one of it, however long its answer takes.
-            let over = Phase::of(shared.phase.load(Ordering::Relaxed)) != Phase::Before;
-            let phase = if phase == Phase::Before && over { Phase::During } else { phase };
+            // A request that is under way when the fault begins counts as sent during the fault, however long its answer takes.
+            let phase = match (phase, Phase::of(shared.phase.load(Ordering::Relaxed))) {
+                (Phase::Before, Phase::Before) => Phase::Before,
+                (Phase::Before, _) => Phase::During,
+                (phase, _) => phase,
+            };
             let (status, body) =
                 answer.unwrap_or_else(|_| Err("no answer".to_owned())).unwrap_or_else(|error| (0, error.into_bytes()));
             let right = status == 200 && ask.wanted.is(&body);
