@@ -77,7 +77,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(table: &str, attempts: Vec<Attempt>) -> (Self, Vec<(Attempt, Option<String>)>) {
+    fn new(attempts: Vec<Attempt>) -> (Self, Vec<(Attempt, Option<String>)>) {
         let (up, rpc) = (clients::upstream(), clients::rpc());
         let mut upstreams = format!("  up: {{ url: 'http://{up}', timeout: 5s, forward: all }}\n");
         writeln!(upstreams, "  rpc: {{ url: 'http://{rpc}', protocol: http2, timeout: 5s, forward: all }}").unwrap();
@@ -98,34 +98,24 @@ impl Scene {
             };
             listed.push((attempt, path));
         }
-        let file = stage::scratch(format!("attempts_{table}.yaml"));
         let config = format!("listen: 127.0.0.1:0\nthreads: 1\nupstreams:\n{upstreams}endpoints:\n{endpoints}");
-        std::fs::write(&file, config).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
-        (Scene { gateway }, listed)
-    }
-
-    /// The memory that the process holds, in KiB.
-    fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        (Scene { gateway: Gateway::of(config) }, listed)
     }
 
     /// Runs copies of an attempt: how each ended, how much the process grew at most, and how long another client waited.
     fn run(&self, copies: usize, attempt: &(dyn Fn() -> String + Sync)) -> (Vec<String>, u64, Duration) {
-        let (before, over) = (self.resident(), AtomicBool::new(false));
+        let (before, over) = (self.gateway.resident(), AtomicBool::new(false));
         thread::scope(|threads| {
             let bystander = threads.spawn(|| stand_by(self.gateway.address, &over));
             let copies: Vec<_> = (0..copies).map(|_| threads.spawn(attempt)).collect();
             let mut most = before;
             while copies.iter().any(|copy| !copy.is_finished()) {
-                most = most.max(self.resident());
+                most = most.max(self.gateway.resident());
                 pause(Duration::from_millis(2));
             }
             over.store(true, Ordering::Relaxed);
             let ends = copies.into_iter().map(|copy| copy.join().unwrap()).collect();
-            (ends, most - before, bystander.join().unwrap())
+            (ends, (most - before) >> 10, bystander.join().unwrap())
         })
     }
 }
@@ -181,10 +171,9 @@ struct Outcome {
 }
 
 /// Runs the attempts of a table one after the other. Each may make the gateway hold `most` more KiB.
-fn run(table: &str, attempts: Vec<Attempt>, most: u64) -> Outcome {
+fn run(attempts: Vec<Attempt>, most: u64) -> Outcome {
     let only = std::env::var("ATTEMPT").unwrap_or_default();
-    let (scene, attempts) =
-        Scene::new(table, attempts.into_iter().filter(|attempt| attempt.name.contains(&only)).collect());
+    let (scene, attempts) = Scene::new(attempts.into_iter().filter(|attempt| attempt.name.contains(&only)).collect());
     let address = scene.gateway.address;
     let mut outcome = Outcome::default();
     for (attempt, path) in &attempts {
@@ -213,16 +202,16 @@ fn run(table: &str, attempts: Vec<Attempt>, most: u64) -> Outcome {
 
 #[test]
 fn every_attempt_ends_as_it_should_and_holds_little_and_stops_nobody() {
-    type Table = (&'static str, fn() -> Vec<Attempt>, u64);
+    type Table = (fn() -> Vec<Attempt>, u64);
     let tables: [Table; 5] = [
-        ("whole", bombs::whole, MOST_READ),
-        ("items", bombs::items, MOST),
-        ("answers", answers::attempts, MOST),
-        ("frames", frames::attempts, MOST),
-        ("clients", clients::attempts, MOST_READ),
+        (bombs::whole, MOST_READ),
+        (bombs::items, MOST),
+        (answers::attempts, MOST),
+        (frames::attempts, MOST),
+        (clients::attempts, MOST_READ),
     ];
     // Each has its own gateway: one computes while another waits, and the memory of each is measured alone.
-    let outcomes = in_parallel(tables.len(), tables.to_vec(), |(name, attempts, most)| run(name, attempts(), most));
+    let outcomes = in_parallel(tables.len(), tables.to_vec(), |(attempts, most)| run(attempts(), most));
     let count: usize = outcomes.iter().map(|outcome| outcome.count).sum();
     let peak = outcomes.iter().map(|outcome| outcome.peak).max().unwrap();
     let longest = outcomes.iter().map(|outcome| outcome.longest).max().unwrap();

@@ -1,14 +1,12 @@
 //! Requests through a proxied prefix arrive as they were sent, byte for byte, and never outside of the upstream's path.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use crate::stage;
 
-use stage::PATIENCE;
+use stage::client::{exchange, status};
 use stage::gateway::Gateway;
 use stage::played::Dice;
 use stage::shop::Shop;
@@ -32,18 +30,14 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(name: &str) -> Self {
+    fn new() -> Self {
         let arrived = Arrived::default();
         let notes = arrived.clone();
         let shop = Shop::open(move |asked, stream| {
             notes.lock().unwrap().push((asked.call(), asked.body.clone()));
             stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
         });
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bytes_{name}.yaml"));
-        fs::write(&file, CONFIG).unwrap();
-        let gateway =
-            Gateway::start(["run".as_ref(), file.as_os_str()], [("SHOP".to_owned(), shop.address.to_string())])
-                .unwrap();
+        let gateway = Gateway::of(CONFIG.replace("${SHOP}", &shop.address.to_string()));
         Scene { gateway, arrived }
     }
 
@@ -54,8 +48,6 @@ impl Scene {
 
 /// The status of the answer to a request that is sent as it is, on a connection of its own.
 fn send(address: SocketAddr, method: &str, target: &str, body: &Sent) -> u16 {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut request = format!("{method} {target} HTTP/1.1\r\nhost: gateway.test\r\nconnection: close\r\n").into_bytes();
     match body {
         Sent::Nothing => request.extend(b"\r\n"),
@@ -73,10 +65,7 @@ fn send(address: SocketAddr, method: &str, target: &str, body: &Sent) -> u16 {
             request.extend(b"0\r\n\r\n");
         }
     }
-    stream.write_all(&request).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    std::str::from_utf8(&answer[9..12]).unwrap().parse().unwrap()
+    status(&exchange(address, request))
 }
 
 enum Sent {
@@ -171,7 +160,7 @@ fn query(dice: &mut Dice) -> String {
 
 #[test]
 fn what_is_sent_arrives_byte_for_byte() {
-    let (scene, mut dice) = (Scene::new("odd"), Dice(7));
+    let (scene, mut dice) = (Scene::new(), Dice(7));
     for at in 0..360 {
         let method = if at < 2 * METHODS.len() { METHODS[at % METHODS.len()] } else { dice.of(&METHODS) };
         let path = ODD.get(at).map_or_else(|| path(&mut dice), |odd| (*odd).to_owned());
@@ -207,7 +196,7 @@ const RAW: [(&str, &str); 12] = [
 
 #[test]
 fn what_is_sent_raw_arrives_in_one_encoded_form() {
-    let scene = Scene::new("raw");
+    let scene = Scene::new();
     for (raw, form) in RAW {
         let target = format!("/api{raw}");
         assert_eq!(send(scene.gateway.address, "GET", &target, &Sent::Nothing), 204, "{target}");
@@ -280,7 +269,7 @@ const ATTACKS: [&str; 56] = [
 
 #[test]
 fn no_path_leaves_the_upstream_s_own() {
-    let scene = Scene::new("attacks");
+    let scene = Scene::new();
     let address = scene.gateway.address;
     for attack in ATTACKS {
         for prefix in ["/api", "/api/a", "/made"] {

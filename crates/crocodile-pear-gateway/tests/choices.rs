@@ -4,25 +4,16 @@
 #![allow(clippy::print_stdout)]
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 
 use crate::stage;
 use stage::gateway::Gateway;
+use stage::scene::{Client, Reply};
 use stage::shop::{Shop, answer};
 
-fn file(name: &str, config: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("choices");
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join(format!("{name}.yaml"));
-    std::fs::write(&file, format!("listen: 127.0.0.1:0\n{config}")).unwrap();
-    file
-}
-
-fn gateway(name: &str, config: &str) -> Gateway {
-    Gateway::start(["run".as_ref(), file(name, config).as_os_str()], []).unwrap()
+fn gateway(config: &str) -> Gateway {
+    Gateway::of(format!("listen: 127.0.0.1:0\n{config}"))
 }
 
 /// A server that says its name, the method, the path and the length of the body.
@@ -33,59 +24,23 @@ fn named(name: &'static str) -> Shop {
     })
 }
 
-/// A client that keeps its connection.
-struct Client(BufReader<TcpStream>);
-
-struct Said {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Client {
-    fn new(address: SocketAddr) -> Self {
-        Client(BufReader::new(TcpStream::connect(address).unwrap()))
-    }
-
-    fn send(&mut self, call: &str, fields: &str, body: &str) -> Said {
-        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
-        let request = format!("{call} HTTP/1.1\r\nhost: h\r\n{fields}{length}\r\n{body}");
-        self.0.get_mut().write_all(request.as_bytes()).unwrap();
-        self.read()
-    }
-
-    /// Asks for these users before it reads; whether each is on the new side.
-    fn pipeline(&mut self, users: &[usize]) -> Vec<bool> {
-        let request = |user: &usize| format!("GET /shop HTTP/1.1\r\nhost: h\r\nx-user: {user}\r\n\r\n");
-        let requests: String = users.iter().map(request).collect();
-        self.0.get_mut().write_all(requests.as_bytes()).unwrap();
-        let side = |said: Said| match said.body.split(' ').next() {
-            Some("new") => true,
-            Some("old") => false,
-            _ => panic!("neither server answered: {}{}", said.head, said.body),
-        };
-        users.iter().map(|_| side(self.read())).collect()
-    }
-
-    fn read(&mut self) -> Said {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head}");
-        }
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
-        let mut body = vec![0; length.parse().unwrap()];
-        self.0.read_exact(&mut body).unwrap();
-        Said { status: head[9..12].parse().unwrap(), body: String::from_utf8(body).unwrap(), head }
-    }
+/// Asks for these users before it reads; whether each is on the new side.
+fn pipeline(client: &mut Client, users: &[usize]) -> Vec<bool> {
+    let request = |user: &usize| format!("GET /shop HTTP/1.1\r\nhost: h\r\nx-user: {user}\r\n\r\n");
+    users.iter().for_each(|user| client.write(&request(user)));
+    let side = |said: Reply| match said.body.split(' ').next() {
+        Some("new") => true,
+        Some("old") => false,
+        _ => panic!("neither server answered: {} {:?} {}", said.status, said.fields, said.body),
+    };
+    users.iter().map(|_| side(client.read())).collect()
 }
 
 #[test]
 fn a_rule_sends_the_whole_request_to_another_upstream() {
     let (old, new) = (named("old"), named("new"));
-    let gateway = gateway(
-        "rules",
-        &format!(
-            "
+    let gateway = gateway(&format!(
+        "
 upstreams:
   old: 'http://{}'
   new: 'http://{}'
@@ -102,18 +57,17 @@ endpoints:
       - requests: {{ one: shop /one, two: shop /two }}
       - merge: '{{one: $one, two: $two}}'
 ",
-            old.address, new.address
-        ),
-    );
-    let mut client = Client::new(gateway.address);
-    let said = client.send("POST /shop/a?b=c", "x-beta: 1\r\n", "12345");
+        old.address, new.address
+    ));
+    let mut client = Client::connect(gateway.address);
+    let said = client.call("POST /shop/a?b=c", "x-beta: 1\r\n", "12345");
     assert_eq!((said.status, &*said.body), (200, "new POST /a?b=c 5"));
-    assert_eq!(client.send("DELETE /shop/a", "", "").body, "old DELETE /a 0");
-    assert_eq!(client.send("GET /shop/teapot", "x-beta: 1\r\n", "").status, 418);
-    assert_eq!(client.send("GET /shop/a?side=none", "", "").status, 404);
-    assert_eq!(client.send("GET /shop/a", "cookie: a=b; side=none\r\n", "").status, 404);
-    let both = client.send("GET /both", "x-beta: 1\r\n", "");
-    assert_eq!(both.body, r#"{"one":"new GET /one 0","two":"new GET /two 0"}"#, "{}", both.head);
+    assert_eq!(client.call("DELETE /shop/a", "", "").body, "old DELETE /a 0");
+    assert_eq!(client.call("GET /shop/teapot", "x-beta: 1\r\n", "").status, 418);
+    assert_eq!(client.call("GET /shop/a?side=none", "", "").status, 404);
+    assert_eq!(client.call("GET /shop/a", "cookie: a=b; side=none\r\n", "").status, 404);
+    let both = client.call("GET /both", "x-beta: 1\r\n", "");
+    assert_eq!(both.body, r#"{"one":"new GET /one 0","two":"new GET /two 0"}"#, "{:?}", both.fields);
 }
 
 #[test]
@@ -132,12 +86,12 @@ endpoints: {{ GET /shop: shop / }}
         )
     };
     let sides = |gateway: &Gateway, clients: usize| -> Vec<bool> {
-        let mut client = Client::new(gateway.address);
+        let mut client = Client::connect(gateway.address);
         // Several at once: a round trip for each would take longer than the answers.
         let users: Vec<usize> = (0..clients).collect();
-        users.chunks(50).flat_map(|users| client.pipeline(users)).collect()
+        users.chunks(50).flat_map(|users| pipeline(&mut client, users)).collect()
     };
-    let gateways = ["one", "two", "three"].map(|name| gateway(&format!("canary-{name}"), &config("5%")));
+    let gateways = [(); 3].map(|()| gateway(&config("5%")));
     // Three standard deviations of 14 on either side. The choice's own test counts 20,000 clients.
     let first = sides(&gateways[0], 4_000);
     let number = first.iter().filter(|new| **new).count();
@@ -150,14 +104,14 @@ endpoints: {{ GET /shop: shop / }}
     gateways[0].logged("*configuration reloaded*").unwrap();
     assert_eq!(sides(&gateways[0], some.len()), some);
     // With a larger share, those who were in it stay.
-    let more = sides(&gateway("canary-more", &config("20%")), some.len());
+    let more = sides(&gateway(&config("20%")), some.len());
     assert!(first.iter().zip(&more).all(|(before, now)| !before || *now));
 }
 
 /// Which server each of these clients has.
 fn servers(gateway: &Gateway, clients: usize) -> HashMap<usize, String> {
-    let mut client = Client::new(gateway.address);
-    let mut of = |user: usize| client.send("GET /shop", &format!("cookie: cart={user}\r\n"), "").body;
+    let mut client = Client::connect(gateway.address);
+    let mut of = |user: usize| client.call("GET /shop", &format!("cookie: cart={user}\r\n"), "").body;
     (0..clients).map(|user| (user, of(user))).collect()
 }
 
@@ -179,9 +133,9 @@ endpoints: {{ GET /shop: shop / }}
 "
         )
     };
-    let all = servers(&gateway(name, &config(shops)), 1_000);
-    assert_eq!(all, servers(&gateway(&format!("{name}-again"), &config(shops)), 1_000));
-    let left = servers(&gateway(&format!("{name}-left"), &config(&shops[1..])), 1_000);
+    let all = servers(&gateway(&config(shops)), 1_000);
+    assert_eq!(all, servers(&gateway(&config(shops)), 1_000));
+    let left = servers(&gateway(&config(&shops[1..])), 1_000);
     let moved = all.iter().filter(|(user, server)| left[user] != **server).count();
     let own = all.values().filter(|server| server.starts_with('a')).count();
     println!("{name}: {own} of 1,000 clients had the server that left, {moved} moved");
@@ -193,26 +147,23 @@ endpoints: {{ GET /shop: shop / }}
 fn a_cookie_keeps_a_client_at_its_server() {
     let shops = [named("a"), named("b"), named("c")];
     let urls: Vec<String> = shops.iter().map(|shop| format!("'http://{}'", shop.address)).collect();
-    let gateway = gateway(
-        "cookie",
-        &format!(
-            "
+    let gateway = gateway(&format!(
+        "
 upstreams: {{ shop: {{ servers: [{}], balance: {{ by: cookie, cookie: side }} }} }}
 endpoints: {{ GET /shop: shop / }}
 ",
-            urls.join(", ")
-        ),
-    );
-    let mut client = Client::new(gateway.address);
+        urls.join(", ")
+    ));
+    let mut client = Client::connect(gateway.address);
     for _ in 0..20 {
-        let first = client.send("GET /shop", "", "");
-        let cookie = first.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        let first = client.call("GET /shop", "", "");
+        let cookie = first.field("set-cookie").unwrap();
         assert!(cookie.starts_with("side=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
         let cookie = cookie.split(';').next().unwrap();
         for _ in 0..5 {
-            let said = client.send("GET /shop", &format!("cookie: a=b; {cookie}\r\n"), "");
+            let said = client.call("GET /shop", &format!("cookie: a=b; {cookie}\r\n"), "");
             assert_eq!(said.body, first.body);
-            assert!(!said.head.contains("set-cookie"), "{}", said.head);
+            assert_eq!(said.field("set-cookie"), None);
         }
     }
 }
@@ -226,22 +177,19 @@ fn a_mirror_gets_a_copy_with_the_body() {
         kept.lock().unwrap().push(format!("{} {} {body}", asked.method, asked.target));
         stream.write_all(&answer(500, "", "an answer that nobody reads"))
     });
-    let gateway = gateway(
-        "mirror",
-        &format!(
-            "
+    let gateway = gateway(&format!(
+        "
 upstreams:
   copy: 'http://{}'
   shop: {{ url: 'http://{}', mirror: {{ to: copy, max_body: 10B }} }}
 endpoints: {{ '/shop/{{*path}}': 'shop /{{*path}}' }}
 ",
-            mirror.address, shop.address
-        ),
-    );
-    let mut client = Client::new(gateway.address);
-    assert_eq!(client.send("POST /shop/a", "", "12345").body, "shop POST /a 5");
-    assert_eq!(client.send("POST /shop/large", "", "1234567890a").body, "shop POST /large 11");
-    assert_eq!(client.send("GET /shop/b", "", "").body, "shop GET /b 0");
+        mirror.address, shop.address
+    ));
+    let mut client = Client::connect(gateway.address);
+    assert_eq!(client.call("POST /shop/a", "", "12345").body, "shop POST /a 5");
+    assert_eq!(client.call("POST /shop/large", "", "1234567890a").body, "shop POST /large 11");
+    assert_eq!(client.call("GET /shop/b", "", "").body, "shop GET /b 0");
     stage::until("the copies do not come", || seen.lock().unwrap().len() == 2);
     let mut seen = seen.lock().unwrap().clone();
     seen.sort();
@@ -253,22 +201,19 @@ fn a_mirror_that_hangs_holds_nobody_up() {
     let shop = named("shop");
     // Accepts and never answers.
     let hangs = Shop::open(|_, stream| stream.read(&mut [0; 1]).map(drop));
-    let gateway = gateway(
-        "hangs",
-        &format!(
-            "
+    let gateway = gateway(&format!(
+        "
 admin: 127.0.0.1:0
 upstreams:
   copy: 'http://{}'
   shop: {{ url: 'http://{}', mirror: {{ to: copy, in_flight: 3 }} }}
 endpoints: {{ GET /shop: shop / }}
 ",
-            hangs.address, shop.address
-        ),
-    );
-    let mut client = Client::new(gateway.address);
+        hangs.address, shop.address
+    ));
+    let mut client = Client::connect(gateway.address);
     for _ in 0..50 {
-        assert_eq!(client.send("GET /shop", "", "").body, "shop GET / 0");
+        assert_eq!(client.call("GET /shop", "", "").body, "shop GET / 0");
     }
     stage::until("the copies do not come", || hangs.calls() == 3);
     assert_eq!(shop.calls(), 50);

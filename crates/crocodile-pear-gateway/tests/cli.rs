@@ -252,7 +252,7 @@ fn a_log_in_json_has_the_warnings_of_the_start_in_json() {
     let config =
         "listen: 127.0.0.1:0\nlog: { format: json }\nupstreams: { shop: http://127.0.0.1:8000 }\nendpoints: {}\n";
     let path = file("warned.yaml", config);
-    let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let gateway = Gateway::run(&path);
     let line = gateway.logged("*nothing calls the upstream*").unwrap();
     let told = gateway.said();
     let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -265,7 +265,7 @@ fn a_log_in_json_has_the_warnings_of_the_start_in_json() {
 fn a_port_alone_is_every_address() {
     let path =
         file("every.yaml", "listen: :0\nendpoints: { GET /: { pipeline: [ respond: { body: $client.address } ] } }\n");
-    let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let gateway = Gateway::run(&path);
     let port = gateway.address.port();
     for host in ["127.0.0.1", "::1"] {
         let address = SocketAddr::new(host.parse().unwrap(), port);
@@ -277,7 +277,7 @@ fn a_port_alone_is_every_address() {
 #[test]
 fn operators_see_health_and_metrics() {
     let path = file("admin.yaml", &format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{GOOD}"));
-    let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let gateway = Gateway::run(&path);
     let admin = gateway.admin().unwrap();
     for (target, wanted) in [("/health", "ok"), ("/metrics", "crocodile_pear")] {
         let body = fetch(admin, "GET", target, "").unwrap();
@@ -321,7 +321,7 @@ fn a_load_balancer_learns_of_the_end_before_clients_do() {
     let clients = "clients: { grace: 10m }";
     let text = format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{clients}\n{GOOD}");
     let path = file("grace.yaml", &text);
-    let mut gateway = Gateway::start(["run".as_ref(), path.as_os_str()], []).unwrap();
+    let mut gateway = Gateway::run(&path);
     let admin = gateway.admin().unwrap();
     assert_eq!(fetch(admin, "GET", "/ready", "").unwrap(), "ready\n");
     gateway.signal("TERM").unwrap();
@@ -481,7 +481,7 @@ fn health_says_what_is_not_there() {
 fn a_gateway_is_healthy_at_its_admin_listener() {
     let socket = stage::scratch("health.sock");
     let served = format!("listen: 127.0.0.1:0\nadmin: unix:{}\nendpoints: {{}}\n", socket.display());
-    let _gateway = Gateway::start(["run".as_ref(), file("health.yaml", &served).as_os_str()], []).unwrap();
+    let _gateway = Gateway::run(file("health.yaml", &served));
     let output = run(&["health", &format!("unix:{}", socket.display())]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "200 OK\n"), "{}", text(&output.stderr));
 }

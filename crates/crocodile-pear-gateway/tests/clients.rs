@@ -22,14 +22,12 @@ use server::Server;
 
 /// The gateway between the two, as people write it.
 fn gateway(server: SocketAddr) -> stage::gateway::Gateway {
-    let file = stage::scratch("clients.yaml");
     let config = format!(
         "listen: 127.0.0.1:0\nthreads: 1\nupstreams:\n  server: {{ url: 'http://{server}', forward: all }}\nendpoints:\n  \
          '/{{*path}}': server /{{*path}}?*\n  GET /kept/{{*path}}: {{ cache: 1m, pipeline: [ request: 'server /{{*path}}?*' ] }}\n  \
          GET /parts/{{*path}}: {{ cache: 1m, pipeline: [ requests: {{ a: 'server /{{*path}}?*', b: server /empty }}, merge: '[$a, $b]' ] }}\n"
     );
-    std::fs::write(&file, config).unwrap();
-    stage::gateway::Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap()
+    stage::gateway::Gateway::of(config)
 }
 
 /// Fields of one connection, which say nothing of the answer.

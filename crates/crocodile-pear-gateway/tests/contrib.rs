@@ -7,19 +7,15 @@ use crate::stage;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use stage::client::Client;
 use stage::gateway::Gateway;
-use stage::pause;
 use stage::ports::free_address;
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(90);
+use stage::{Program, pause, until};
 
 fn contrib(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(file)
@@ -44,16 +40,6 @@ fn the_alert_rules_are_sound() {
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
 }
 
-/// A program that ends with the test.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn get(address: SocketAddr, path: &str) -> Result<String, String> {
     let mut client = Client::connect(address)?;
     client.ask("GET", format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes())?;
@@ -69,14 +55,6 @@ fn query(prometheus: SocketAddr, expression: &str) -> Option<usize> {
     Some(told["data"]["result"].as_array()?.len())
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it does not come: {what}");
-        thread::yield_now();
-    }
-}
-
 #[test]
 fn every_query_of_the_dashboard_finds_what_a_gateway_tells() {
     if missing("prometheus") {
@@ -90,7 +68,7 @@ fn every_query_of_the_dashboard_finds_what_a_gateway_tells() {
         "listen: 127.0.0.1:0\nadmin: {admin}\nupstreams: {{ gone: http://{gone} }}\nendpoints: {{ GET /gone: gone /x }}\n"
     );
     std::fs::write(folder.join("gateway.yaml"), config).unwrap();
-    let gateway = Gateway::start(["run".as_ref(), folder.join("gateway.yaml").as_os_str()], []).unwrap();
+    let gateway = Gateway::run(folder.join("gateway.yaml"));
     let rules = std::fs::canonicalize(contrib("prometheus/alerts.yml")).unwrap();
     let config = format!(
         "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\nscrape_configs:\n  - job_name: crocodile-pear\n    \

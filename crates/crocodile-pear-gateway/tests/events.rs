@@ -9,8 +9,5 @@ mod connections;
 use crocodile_pear_stage::database;
 mod shop;
 mod soak;
-use crate::stage;
 mod trigger;
 mod updates;
-
-use stage::ports::free_port;

@@ -1,7 +1,5 @@
 //! Static files: types, ranges, conditions, compressed copies, and nothing outside the folder.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +7,7 @@ use std::thread;
 
 use crate::stage;
 use stage::gateway::Gateway;
+use stage::scene::Client;
 
 /// A folder with files, and a secret beside it.
 fn folder(name: &str) -> PathBuf {
@@ -38,93 +37,57 @@ fn folder(name: &str) -> PathBuf {
 fn gateway(root: &Path, endpoints: &str) -> Gateway {
     let file = root.join("gateway.yaml");
     std::fs::write(&file, format!("listen: 127.0.0.1:0\nendpoints:\n{endpoints}")).unwrap();
-    Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap()
-}
-
-struct Said {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Said {
-    fn field(&self, name: &str) -> &str {
-        let line = self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        line.unwrap_or_default()
-    }
-}
-
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn new(gateway: &Gateway) -> Self {
-        Client(BufReader::new(TcpStream::connect(gateway.address).unwrap()))
-    }
-
-    fn send(&mut self, call: &str, fields: &str) -> Said {
-        self.0.get_mut().write_all(format!("{call} HTTP/1.1\r\nhost: h\r\n{fields}\r\n").as_bytes()).unwrap();
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {call}: {head}");
-        }
-        let mut said = Said { status: head[9..12].parse().unwrap(), head, body: Vec::new() };
-        let length = said.field("content-length").parse().unwrap_or(0);
-        if !call.starts_with("HEAD") && said.status != 304 {
-            said.body = vec![0; length];
-            self.0.read_exact(&mut said.body).unwrap();
-        }
-        said
-    }
+    Gateway::run(&file)
 }
 
 #[test]
 fn a_file_has_its_type_its_tag_and_its_parts() {
     let root = folder("plain");
     let gateway = gateway(&root, "  '/app/{*path}': { files: ./public }\n");
-    let mut client = Client::new(&gateway);
-    let whole = client.send("GET /app/docs/a%20b.txt", "");
-    assert_eq!((whole.status, &*whole.body), (200, &b"0123456789"[..]));
-    assert_eq!(whole.field("content-type"), "text/plain; charset=utf-8");
-    assert_eq!((whole.field("accept-ranges"), whole.field("x-content-type-options")), ("bytes", "nosniff"));
-    let head = client.send("HEAD /app/docs/a%20b.txt", "");
-    assert_eq!((head.status, head.field("content-length"), head.field("etag")), (200, "10", whole.field("etag")));
+    let mut client = Client::connect(gateway.address);
+    let whole = client.call("GET /app/docs/a%20b.txt", "", "");
+    assert_eq!((whole.status, &*whole.body), (200, "0123456789"));
+    assert_eq!(whole.value("content-type"), "text/plain; charset=utf-8");
+    assert_eq!((whole.value("accept-ranges"), whole.value("x-content-type-options")), ("bytes", "nosniff"));
+    let head = client.call("HEAD /app/docs/a%20b.txt", "", "");
+    assert_eq!((head.status, head.value("content-length"), head.value("etag")), (200, "10", whole.value("etag")));
     for (fields, status) in [
-        (format!("if-none-match: {}\r\n", whole.field("etag")), 304),
-        (format!("if-none-match: W/{}\r\n", whole.field("etag")), 304),
-        (format!("if-modified-since: {}\r\n", whole.field("last-modified")), 304),
+        (format!("if-none-match: {}\r\n", whole.value("etag")), 304),
+        (format!("if-none-match: W/{}\r\n", whole.value("etag")), 304),
+        (format!("if-modified-since: {}\r\n", whole.value("last-modified")), 304),
         ("if-none-match: \"other\"\r\n".to_owned(), 200),
         ("if-match: \"other\"\r\n".to_owned(), 412),
     ] {
-        assert_eq!(client.send("GET /app/docs/a%20b.txt", &fields).status, status, "{fields}");
+        assert_eq!(client.call("GET /app/docs/a%20b.txt", &fields, "").status, status, "{fields}");
     }
-    let part = client.send("GET /app/docs/a%20b.txt", "range: bytes=2-4\r\n");
-    assert_eq!((part.status, &*part.body, part.field("content-range")), (206, &b"234"[..], "bytes 2-4/10"));
-    let outside = client.send("GET /app/docs/a%20b.txt", "range: bytes=10-\r\n");
-    assert_eq!((outside.status, outside.field("content-range")), (416, "bytes */10"));
-    let stale = client.send("GET /app/docs/a%20b.txt", "range: bytes=2-4\r\nif-range: \"other\"\r\n");
+    let part = client.call("GET /app/docs/a%20b.txt", "range: bytes=2-4\r\n", "");
+    assert_eq!((part.status, &*part.body, part.value("content-range")), (206, "234", "bytes 2-4/10"));
+    let outside = client.call("GET /app/docs/a%20b.txt", "range: bytes=10-\r\n", "");
+    assert_eq!((outside.status, outside.value("content-range")), (416, "bytes */10"));
+    let stale = client.call("GET /app/docs/a%20b.txt", "range: bytes=2-4\r\nif-range: \"other\"\r\n", "");
     assert_eq!((stale.status, stale.body.len()), (200, 10));
-    let large = client.send("GET /app/large.bin", "range: bytes=1-\r\n");
+    let large = client.call("GET /app/large.bin", "range: bytes=1-\r\n", "");
     assert_eq!((large.status, large.body.len()), (206, 999_999));
-    assert_eq!(client.send("POST /app/app.js", "content-length: 0\r\n").field("allow"), "GET, HEAD");
+    assert_eq!(client.call("POST /app/app.js", "content-length: 0\r\n", "").value("allow"), "GET, HEAD");
 }
 
 #[test]
 fn a_folder_has_its_index_and_a_compressed_copy_is_served() {
     let root = folder("index");
     let gateway = gateway(&root, "  '/app/{*path}': { files: ./public }\n");
-    let mut client = Client::new(&gateway);
-    assert_eq!(client.send("GET /app/", "").body, b"<h1>home</h1>");
-    assert_eq!(client.send("GET /app?a=b", "").field("location"), "/app/?a=b");
-    assert_eq!(client.send("GET /app/docs", "").field("location"), "/app/docs/");
-    assert_eq!(client.send("GET /app/docs/", "").body, b"<h1>docs</h1>");
-    assert_eq!(client.send("GET /app/inside/", "").body, b"<h1>docs</h1>");
-    let plain = client.send("GET /app/app.js", "");
-    assert_eq!((&*plain.body, plain.field("vary")), (&b"let a = 1;"[..], "accept-encoding"));
+    let mut client = Client::connect(gateway.address);
+    assert_eq!(client.call("GET /app/", "", "").body, "<h1>home</h1>");
+    assert_eq!(client.call("GET /app?a=b", "", "").value("location"), "/app/?a=b");
+    assert_eq!(client.call("GET /app/docs", "", "").value("location"), "/app/docs/");
+    assert_eq!(client.call("GET /app/docs/", "", "").body, "<h1>docs</h1>");
+    assert_eq!(client.call("GET /app/inside/", "", "").body, "<h1>docs</h1>");
+    let plain = client.call("GET /app/app.js", "", "");
+    assert_eq!((&*plain.body, plain.value("vary")), ("let a = 1;", "accept-encoding"));
     for (asked, body, coding) in [("gzip, br", "BR", "br"), ("gzip", "GZ", "gzip"), ("zstd", "let a = 1;", "")] {
-        let said = client.send("GET /app/app.js", &format!("accept-encoding: {asked}\r\n"));
-        assert_eq!((&*said.body, said.field("content-encoding")), (body.as_bytes(), coding));
-        assert_eq!(said.field("content-type"), "text/javascript; charset=utf-8");
-        assert_eq!(said.field("etag") == plain.field("etag"), coding.is_empty());
+        let said = client.call("GET /app/app.js", &format!("accept-encoding: {asked}\r\n"), "");
+        assert_eq!((&*said.body, said.value("content-encoding")), (body, coding));
+        assert_eq!(said.value("content-type"), "text/javascript; charset=utf-8");
+        assert_eq!(said.value("etag") == plain.value("etag"), coding.is_empty());
     }
 }
 
@@ -135,13 +98,13 @@ fn a_single_page_application_answers_for_its_own_paths() {
                      /robots.txt: { files: ./public/docs/a b.txt }\n  \
                      '/both/{*path}': { files: ./public, pipeline: [ { respond: { status: 202, body: '\"made\"' } } ] }\n";
     let gateway = gateway(&root, endpoints);
-    let mut client = Client::new(&gateway);
-    assert_eq!(client.send("GET /users/7", "").body, b"<h1>home</h1>");
-    assert_eq!(client.send("GET /gone.js", "").status, 404);
-    assert_eq!(client.send("GET /robots.txt", "").body, b"0123456789");
-    assert_eq!(client.send("GET /both/app.js", "").body, b"let a = 1;");
-    assert_eq!(client.send("GET /both/other", "").status, 202);
-    assert_eq!(client.send("POST /both/app.js", "content-length: 0\r\n").status, 202);
+    let mut client = Client::connect(gateway.address);
+    assert_eq!(client.call("GET /users/7", "", "").body, "<h1>home</h1>");
+    assert_eq!(client.call("GET /gone.js", "", "").status, 404);
+    assert_eq!(client.call("GET /robots.txt", "", "").body, "0123456789");
+    assert_eq!(client.call("GET /both/app.js", "", "").body, "let a = 1;");
+    assert_eq!(client.call("GET /both/other", "", "").status, 202);
+    assert_eq!(client.call("POST /both/app.js", "content-length: 0\r\n", "").status, 202);
 }
 
 #[test]
@@ -149,7 +112,7 @@ fn ten_thousand_hostile_paths_lead_to_nothing_outside() {
     let root = folder("hostile");
     let endpoints = "  '/app/{*path}': { files: { folder: ./public, fallback: index.html } }\n";
     let gateway = gateway(&root, endpoints);
-    let mut client = Client::new(&gateway);
+    let mut client = Client::connect(gateway.address);
     let ups = ["..", "%2e%2e", ".%2e", "%2E.", "..%00", "%252e%252e", "..;", ".", "%c0%ae%c0%ae", "up", "...", "%2e"];
     let between = ["/", "//", "%2f", "%5c", "\\", "/./", "%252f", "/%2f"];
     let ends =
@@ -162,10 +125,10 @@ fn ten_thousand_hostile_paths_lead_to_nothing_outside() {
                 for depth in 0..4 {
                     for end in ends {
                         let path = format!("{start}{}{end}", format!("{up}{slash}").repeat(depth));
-                        let said = client.send(&format!("GET {path}"), "");
-                        assert!(!said.body.windows(6).any(|part| part == b"SECRET"), "{path}");
-                        if said.head.contains("connection: close") {
-                            client = Client::new(&gateway);
+                        let said = client.call(&format!("GET {path}"), "", "");
+                        assert!(!said.body.contains("SECRET"), "{path}");
+                        if said.value("connection") == "close" {
+                            client = Client::connect(gateway.address);
                         }
                         sent += 1;
                     }
@@ -196,11 +159,11 @@ fn a_folder_that_becomes_a_link_while_it_is_read_leads_to_nothing_outside() {
                 std::fs::rename(&aside, &now).unwrap();
             }
         });
-        let mut client = Client::new(&gateway);
+        let mut client = Client::connect(gateway.address);
         let mut leaked = false;
         for _ in 0..5_000 {
-            let said = client.send("GET /app/now/file.txt", "");
-            leaked |= said.body != b"public" && said.status != 404;
+            let said = client.call("GET /app/now/file.txt", "", "");
+            leaked |= said.body != "public" && said.status != 404;
             found += usize::from(said.status == 200);
         }
         over.store(true, Ordering::Relaxed);
@@ -216,12 +179,12 @@ fn what_is_no_file_is_not_read() {
     let pipe = std::process::Command::new("mkfifo").arg(root.join("public/pipe.txt")).status();
     assert!(pipe.unwrap().success());
     let gateway = gateway(&root, "  '/app/{*path}': { files: ./public }\n");
-    let mut client = Client::new(&gateway);
+    let mut client = Client::connect(gateway.address);
     let long = format!("/app/{}", "n".repeat(300));
     let deep = format!("/app/{}", "d/".repeat(2_500));
     for path in ["/app/zero.bin", "/app/pipe.txt", "/app/app.js%00", "/app/app.js%00.txt", "/app/app.js/", &long, &deep]
     {
-        assert_eq!(client.send(&format!("GET {path}"), "").status, 404, "{path}");
+        assert_eq!(client.call(&format!("GET {path}"), "", "").status, 404, "{path}");
     }
-    assert_eq!(client.send("GET /app/app.js", "").status, 200);
+    assert_eq!(client.call("GET /app/app.js", "", "").status, 200);
 }

@@ -158,7 +158,7 @@ fn an_upgrade_loses_no_request() {
     let folder = Folder::new("upgrade");
     let (gate, socket) = (Gate::default(), folder.0.join("gateway.sock"));
     let shop = shop(&gate);
-    let mut gateway = Gateway::start(["run".into(), folder.write(&config(&shop, &socket))], []).unwrap();
+    let mut gateway = Gateway::run(folder.write(&config(&shop, &socket)));
     let (address, admin) = (gateway.address, gateway.admin().unwrap());
     let slow = thread::spawn(move || ask(address, "/slow"));
     stage::until("the slow request is in flight", || shop.calls() == 1);
@@ -195,7 +195,7 @@ fn a_successor_that_cannot_start_changes_nothing() {
     let (gate, socket) = (Gate::default(), folder.0.join("gateway.sock"));
     let shop = shop(&gate);
     let good = config(&shop, &socket);
-    let gateway = Gateway::start(["run".into(), folder.write(&good)], []).unwrap();
+    let gateway = Gateway::run(folder.write(&good));
     let load = Load::begin(gateway.address);
     load.more(20);
     folder.write(&good.replace("endpoints", "endpoint"));
@@ -230,7 +230,7 @@ fn a_process_that_was_told_to_stop_has_no_successor() {
     let shop = shop(&gate);
     let good = config(&shop, &socket);
     let path = folder.write(&good);
-    let mut gateway = Gateway::start(["run".into(), path.clone()], []).unwrap();
+    let mut gateway = Gateway::run(path.clone());
     let address = gateway.address;
     let slow = thread::spawn(move || ask(address, "/slow"));
     stage::until("the slow request is in flight", || shop.calls() == 1);

@@ -49,7 +49,7 @@ fn imported_endpoints_answer_as_those_of_lura_do() {
     // Fields of an earlier answer that have moved, and the client's whole query behind one of the path.
     let known = |at: &usize| ["sequential", "whole query"].iter().any(|name| shapes[*at].name.contains(name));
     assert!(missing.iter().all(known), "{report}");
-    let gateway = Gateway::start(["run".as_ref(), output.as_os_str()], []).unwrap();
+    let gateway = Gateway::run(&output);
     let mut different = Vec::new();
     for (_, shape) in shapes.iter().enumerate().filter(|(at, _)| !missing.contains(at)) {
         for request in shape.requests() {

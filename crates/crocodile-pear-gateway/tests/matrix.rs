@@ -12,7 +12,6 @@ mod server;
 mod unread;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 
 use crate::stage;
 use stage::database::Database;
@@ -144,7 +143,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(name: &str, more: &str) -> Self {
+    fn set() -> Self {
         let (one, two, copy, plain) = (Server::begin(), Server::begin(), Server::begin(), Server::begin());
         let (nobody, refused) = stage::absent::nobody().unwrap();
         std::mem::forget(nobody);
@@ -159,11 +158,7 @@ impl Scene {
             copy = copy.address(),
         );
         let shapes: String = SHAPES.iter().map(|shape| format!("  {}: {}\n", shape.path, shape.written)).collect();
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("matrix");
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join(format!("{name}.yaml"));
-        std::fs::write(&file, format!("listen: 127.0.0.1:0\n{upstreams}{more}endpoints:\n{shapes}")).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let gateway = Gateway::of(format!("listen: 127.0.0.1:0\n{upstreams}endpoints:\n{shapes}"));
         Scene { one, two, copy, gateway }
     }
 
@@ -229,7 +224,7 @@ fn try_one(scene: &Scene, shape: &Shape, method: &str, body: u64) {
 
 #[test]
 fn small_bodies_and_all_methods_reach_their_calls() {
-    let scene = Scene::set("small", "");
+    let scene = Scene::set();
     let mut tried = 0;
     for shape in &SHAPES {
         for method in METHODS.into_iter().filter(|method| *method != "HEAD" || shape.kind != Kind::Lists) {
@@ -245,7 +240,7 @@ fn small_bodies_and_all_methods_reach_their_calls() {
 #[test]
 fn the_calls_of_a_list_that_begin_for_head_have_the_whole_body() {
     for shape in SHAPES.iter().filter(|shape| shape.kind == Kind::Lists) {
-        let scene = Scene::set("head", "");
+        let scene = Scene::set();
         for body in [0, 1, 100_000] {
             assert_eq!(send(scene.gateway.address, "HEAD", shape.path, body), 200, "{}", shape.path);
         }
@@ -258,7 +253,7 @@ fn the_calls_of_a_list_that_begin_for_head_have_the_whole_body() {
 
 #[test]
 fn two_hundred_megabytes_reach_their_calls_or_are_refused() {
-    let scene = Scene::set("large", "");
+    let scene = Scene::set();
     let all = std::env::var_os("MATRIX").is_some();
     let methods: &[&str] = if all { &METHODS } else { &["GET", "POST"] };
     for shape in &SHAPES {
@@ -266,7 +261,7 @@ fn two_hundred_megabytes_reach_their_calls_or_are_refused() {
             try_one(&scene, shape, method, LARGE);
         }
     }
-    let peak = scene.gateway.peak().unwrap();
+    let peak = scene.gateway.peak();
     assert!(peak < PEAK, "the gateway has had {} MiB", peak >> 20);
     println!("the gateway has had {} MiB at most", peak >> 20);
     println!("{} requests of 200 MB, none lost in silence", SHAPES.len() * methods.len());
@@ -277,16 +272,11 @@ fn a_statement_has_the_body_that_its_expressions_read() {
     let Some(database) = Database::start() else { return };
     let session = database.connect();
     session.run("create table written(body jsonb)").unwrap();
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("matrix");
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("sql.yaml");
-    let config = format!(
+    let gateway = Gateway::of(format!(
         "listen: 127.0.0.1:0\ndatabases: {{ items: {{ url: '{}' }} }}\nendpoints:\n  /sql: {{ pipeline: [ {{ sql: {{ to: items, \
          query: 'insert into written(body) values ($1) returning body', values: [$body], one: true }} }} ] }}\n",
         database.url()
-    );
-    std::fs::write(&file, config).unwrap();
-    let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+    ));
     let mut wanted = 0;
     for method in METHODS {
         for body in [0, 1, LARGE] {

@@ -3,24 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flate2::read::GzDecoder;
 
 use crate::stage;
 
-use stage::gateway::Gateway;
+use stage::client::Client;
 use stage::ports::free_address;
+use stage::scene::Scene;
 use stage::shop::{Shop, answer};
 use stage::until;
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An upstream that answers with the status that begins the path, as in `/404/item`, and ten bytes.
 fn upstream() -> SocketAddr {
@@ -31,82 +28,11 @@ fn upstream() -> SocketAddr {
     shop.address
 }
 
-/// The first line, and the length of the body behind the head.
-fn head(reader: &mut impl BufRead) -> Option<(String, u64)> {
-    let (mut first, mut length) = (None, 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line == "\r\n" {
-            return Some((first?, length));
-        }
-        first.get_or_insert(line);
-    }
-}
-
-/// A connection of a client.
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(BufReader::new(stream))
-    }
-
-    /// The status of the answer, and its body.
-    fn ask(&mut self, method: &str, path: &str, body: &str, fields: &str) -> (u16, Vec<u8>) {
-        let length = body.len();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n{fields}\r\n{body}");
-        self.0.get_mut().write_all(request.as_bytes()).unwrap();
-        let (first, length) = head(&mut self.0).unwrap();
-        let mut body = vec![0; length as usize];
-        self.0.read_exact(&mut body).unwrap();
-        (first.split(' ').nth(1).unwrap().parse().unwrap(), body)
-    }
-}
-
-struct Scene {
-    gateway: Gateway,
-    admin: SocketAddr,
-    file: std::path::PathBuf,
-}
-
-impl Scene {
-    fn new(name: &str, config: &str) -> Self {
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("metrics_{name}.yaml"));
-        fs::write(&file, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
-        let admin = gateway.admin().unwrap();
-        Scene { gateway, admin, file }
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(self.gateway.address)
-    }
-
-    fn scrape(&self) -> String {
-        let (status, text) = Client::connect(self.admin).ask("GET", "/metrics", "", "");
-        assert_eq!(status, 200);
-        String::from_utf8(text).unwrap()
-    }
-
-    /// Samples by name and labels.
-    fn samples(&self) -> BTreeMap<String, f64> {
-        let text = self.scrape();
-        let samples = text.lines().filter(|line| !line.starts_with('#'));
-        samples
-            .map(|line| line.rsplit_once(' ').unwrap())
-            .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
-            .collect()
-    }
+/// Samples by name and labels.
+fn samples(scene: &Scene) -> BTreeMap<String, f64> {
+    let text = scene.metrics();
+    let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| line.rsplit_once(' ').unwrap());
+    samples.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
 }
 
 fn shop(name: &str) -> (Scene, SocketAddr, SocketAddr) {
@@ -137,12 +63,12 @@ fn ten_thousand_requests_of_known_outcome_are_counted_exactly() {
             let mut client = scene.client();
             scope.spawn(move || {
                 for round in 0..rounds() {
-                    (0..4).for_each(|at| assert_eq!(client.ask("GET", &format!("/item/{round}{at}"), "", "").0, 200));
-                    (0..2).for_each(|_| assert_eq!(client.ask("POST", "/order", "seven b", "").0, 201));
-                    assert_eq!(client.ask("GET", "/gone", "", "").0, 404);
-                    assert_eq!(client.ask("GET", "/dead", "", "").0, 502);
-                    assert_eq!(client.ask("GET", "/both", "", "").0, 200);
-                    assert_eq!(client.ask("DELETE", "/nowhere", "", "").0, 404);
+                    (0..4).for_each(|at| assert_eq!(client.get(&format!("/item/{round}{at}")).status, 200));
+                    (0..2).for_each(|_| assert_eq!(client.call("POST /order", "", "seven b").status, 201));
+                    assert_eq!(client.get("/gone").status, 404);
+                    assert_eq!(client.get("/dead").status, 502);
+                    assert_eq!(client.get("/both").status, 200);
+                    assert_eq!(client.call("DELETE /nowhere", "", "").status, 404);
                 }
             });
         }
@@ -150,13 +76,12 @@ fn ten_thousand_requests_of_known_outcome_are_counted_exactly() {
     let all = CLIENTS * rounds();
     // The last answers may be there a moment before they are counted.
     until("everything is counted", || {
-        let counted = scene
-            .samples()
+        let counted = samples(&scene)
             .into_iter()
             .filter(|(name, _)| name.starts_with("http_server_request_duration_seconds_count"));
         counted.map(|(_, count)| count).sum::<f64>() >= (all * 10) as f64
     });
-    let seen = scene.samples();
+    let seen = samples(&scene);
     let served = |route: &str, method: &str, status: u16| {
         let mut labels =
             format!("http_route=\"{route}\",http_request_method=\"{method}\",http_response_status_code=\"{status}\"");
@@ -198,7 +123,7 @@ fn ten_thousand_requests_of_known_outcome_are_counted_exactly() {
     assert_eq!([step("/both", "requests.one"), step("/both", "requests.two"), step("/gone", "request")], [all; 3]);
     assert_eq!(of("crocodile_pear_responses_total{status=\"2xx\"}".to_owned()), all * 7);
     // The clients have left: the connection of this scrape is the operators'.
-    until("all have left", || scene.samples()["crocodile_pear_connections_open"] < 0.5);
+    until("all have left", || samples(&scene)["crocodile_pear_connections_open"] < 0.5);
     assert_eq!(of("crocodile_pear_connections_opened_total".to_owned()), CLIENTS);
 }
 
@@ -212,14 +137,14 @@ fn a_client_that_leaves_is_counted() {
     );
     let scene = Scene::new("leaves", &config);
     let mut client = scene.client();
-    client.0.get_mut().write_all(b"GET /wait HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    client.write("GET /wait HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let _call = silent.accept().unwrap();
-    let active = || scene.samples()["http_server_active_requests{http_route=\"/wait\"}"] as u64;
+    let active = || samples(&scene)["http_server_active_requests{http_route=\"/wait\"}"] as u64;
     assert_eq!(active(), 1);
     drop(client);
     until("it is not active", || active() == 0);
     let labels = "http_route=\"/wait\",http_request_method=\"GET\",http_response_status_code=\"499\"";
-    let seen = scene.samples();
+    let seen = samples(&scene);
     assert_eq!(seen[&format!("http_server_request_duration_seconds_count{{{labels}}}")] as u64, 1);
     let called = seen.iter().find(|(name, _)| {
         name.starts_with("http_client_request_duration_seconds_count") && name.contains("error_type=\"cancelled\"")
@@ -230,17 +155,17 @@ fn a_client_that_leaves_is_counted() {
 #[test]
 fn a_reload_is_counted_and_counters_go_on() {
     let (scene, _, _) = shop("reload");
-    scene.client().ask("GET", "/gone", "", "");
+    scene.client().get("/gone");
     let gone = "http_server_request_duration_seconds_count{http_route=\"/gone\",http_request_method=\"GET\",http_response_status_code=\"404\"}";
-    until("it is counted", || scene.samples().contains_key(gone));
+    until("it is counted", || samples(&scene).contains_key(gone));
     scene.gateway.signal("HUP").unwrap();
     scene.gateway.logged("*configuration reloaded*").unwrap();
-    scene.client().ask("GET", "/gone", "", "");
-    until("it is counted on", || scene.samples()[gone] as u64 == 2);
+    scene.client().get("/gone");
+    until("it is counted on", || samples(&scene)[gone] as u64 == 2);
     fs::write(&scene.file, "nonsense").unwrap();
     scene.gateway.signal("HUP").unwrap();
     scene.gateway.logged("*the old one stays in use*").unwrap();
-    let seen = scene.samples();
+    let seen = samples(&scene);
     for result in ["success", "failure"] {
         assert_eq!(seen[&format!("crocodile_pear_reloads_total{{result=\"{result}\"}}")] as u64, 1);
     }
@@ -251,9 +176,12 @@ fn a_reload_is_counted_and_counters_go_on() {
 #[test]
 fn a_scraper_gets_openmetrics_and_gzip_if_it_takes_them() {
     let (scene, _, _) = shop("formats");
-    scene.client().ask("GET", "/gone", "", "");
-    let fields = "accept: application/openmetrics-text;version=1.0.0\r\naccept-encoding: gzip\r\n";
-    let (_, zipped) = Client::connect(scene.admin).ask("GET", "/metrics", "", fields);
+    scene.client().get("/gone");
+    let fields = "host: localhost\r\naccept: application/openmetrics-text;version=1.0.0\r\naccept-encoding: gzip\r\n";
+    let mut client = Client::connect(scene.gateway.admin().unwrap()).unwrap();
+    client.ask("GET", format!("GET /metrics HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
+    client.head().unwrap();
+    let zipped = client.rest().unwrap();
     let mut text = String::new();
     GzDecoder::new(zipped.as_slice()).read_to_string(&mut text).unwrap();
     assert!(text.ends_with("\n# EOF\n"));
@@ -273,15 +201,14 @@ fn a_scraper_gets_openmetrics_and_gzip_if_it_takes_them() {
 #[test]
 fn promtool_has_no_complaint() {
     if Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        assert!(std::env::var_os("CI").is_none(), "promtool is missing");
-        println!("skipped: install prometheus to run this test");
+        stage::skip("prometheus");
         return;
     }
     let (scene, _, _) = shop("promtool");
     for path in ["/item/1", "/gone", "/dead", "/both", "/nowhere"] {
-        scene.client().ask("GET", path, "", "");
+        scene.client().get(path);
     }
-    let text = scene.scrape();
+    let text = scene.metrics();
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -311,10 +238,10 @@ fn a_thousand_routes_and_fifty_servers_fit_into_a_scrape() {
     let scene = Scene::new("size", &config);
     let mut client = scene.client();
     for route in 0..1_000 {
-        assert_eq!(client.ask("GET", &format!("/shop/section/{route}/7"), "", "").0, 200);
+        assert_eq!(client.get(&format!("/shop/section/{route}/7")).status, 200);
     }
     let begun = Instant::now();
-    let text = scene.scrape();
+    let text = scene.metrics();
     println!("{} routes, {} bytes, {:?}", 1_000, text.len(), begun.elapsed());
     assert_eq!(
         text.lines().filter(|line| line.starts_with("http_server_request_duration_seconds_count")).count(),

@@ -12,7 +12,6 @@ mod client;
 mod mutate;
 mod upstream;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -31,15 +30,13 @@ fn messages_that_are_almost_http_do_no_harm() {
     let (seed, count) = (number("SEED", 1), number("MUTATIONS", 8_000));
     println!("SEED={seed} MUTATIONS={count}");
     let upstream = Upstream::new(seed);
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutations.yaml");
     let config = format!(
         "listen: 127.0.0.1:0\nclients: {{ head: 300ms, body: 300ms, keep: 300ms }}\n\
          upstreams:\n  shop: {{ url: 'http://{}', timeout: {{ first_byte: 200ms, idle: 200ms }} }}\n\
          endpoints:\n  '/{{*path}}': shop /{{*path}}?*\n",
         upstream.address
     );
-    std::fs::write(&file, config).unwrap();
-    let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+    let gateway = Gateway::of(config);
     let next = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..CLIENTS {

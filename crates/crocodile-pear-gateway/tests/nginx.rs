@@ -78,7 +78,7 @@ fn imported_servers_answer_as_those_of_nginx_do() {
     };
     let missing: Vec<&&Value> = missing.iter().filter(is_conditional).collect();
     assert!(missing.is_empty(), "{missing:#?}");
-    let gateway = Gateway::start(["run".as_ref(), here.join("out.yaml").as_os_str()], []).unwrap();
+    let gateway = Gateway::run(here.join("out.yaml"));
     let (mut different, mut listed) = (Vec::new(), 0);
     let has_both = |shape: &&Shape| {
         let asks = shape.begins("service") || shape.has("user of the service");

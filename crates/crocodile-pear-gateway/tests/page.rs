@@ -71,7 +71,7 @@ endpoints:
         );
         let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{name}.yaml"));
         std::fs::write(&file, config).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let gateway = Gateway::run(&file);
         Scene { gateway, admin, config: file, _shop: shop }
     }
 
@@ -230,7 +230,7 @@ async fn the_page_comes_back_after_a_restart() {
     scene.gateway.signal("KILL").unwrap();
     scene.gateway.ended().unwrap();
     browser.until("document.getElementById('live').textContent === 'reconnecting'").await;
-    scene.gateway = Gateway::start(["run".as_ref(), scene.config.as_os_str()], []).unwrap();
+    scene.gateway = Gateway::run(&scene.config);
     browser.until("document.getElementById('live').textContent === 'live'").await;
     browser.until("document.getElementById('about').textContent.includes('0 requests')").await;
     scene.ask("/plain/b");

@@ -50,7 +50,7 @@ impl Folder {
     }
 
     fn start(&self, config: &str) -> Gateway {
-        Gateway::start(["run".into(), self.write(config)], []).unwrap()
+        Gateway::run(self.write(config))
     }
 
     /// The message of a gateway that does not start.

@@ -70,7 +70,9 @@ impl Asked {
         let head = String::from_utf8(head).map_err(|error| invalid("not UTF-8", error.as_bytes()))?;
         let mut lines = head.trim_end().split("\r\n");
         let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-        let [method, target, "HTTP/1.1"] = words[..] else { return Err(invalid("no request line", head.as_bytes())) };
+        let [method, target, "HTTP/1.0" | "HTTP/1.1"] = words[..] else {
+            return Err(invalid("no request line", head.as_bytes()));
+        };
         let field = |line: &str| {
             let (name, value) = line.split_once(':')?;
             Some((name.to_lowercase(), value.trim().to_owned()))

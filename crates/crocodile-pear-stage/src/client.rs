@@ -65,6 +65,22 @@ enum Read1 {
     Reset,
 }
 
+/// The whole answer to the bytes of a request, on a connection of its own that the gateway ends.
+pub fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = Vec::new();
+    // A gateway may answer and leave before it has read everything.
+    let _ = stream.write_all(request.as_ref());
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The status of an answer that begins like this; 0 if it is none.
+pub fn status(answer: &str) -> u16 {
+    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
 impl Client {
     pub fn connect(address: SocketAddr) -> Result<Self, String> {
         let connect = || {

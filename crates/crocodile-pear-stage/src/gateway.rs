@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -19,6 +20,19 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Runs it with a configuration, in a file that no other gateway has.
+    pub fn of(config: impl AsRef<[u8]>) -> Self {
+        static FILES: AtomicUsize = AtomicUsize::new(0);
+        let file = crate::scratch(format!("gateway_{}.yaml", FILES.fetch_add(1, Ordering::Relaxed)));
+        std::fs::write(&file, config).unwrap();
+        Self::run(file)
+    }
+
+    /// Runs it with this file.
+    pub fn run(file: impl AsRef<OsStr>) -> Self {
+        Self::start(["run".as_ref(), file.as_ref()], []).unwrap()
+    }
+
     /// Starts it, and waits until it listens.
     pub fn start<A: AsRef<OsStr>>(
         arguments: impl IntoIterator<Item = A>,
@@ -54,13 +68,20 @@ impl Gateway {
         self.child.id()
     }
 
+    /// The memory that it has, in bytes.
+    pub fn resident(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
     /// The most memory that it ever had, in bytes.
-    pub fn peak(&self) -> Result<u64, String> {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).map_err(|error| error.to_string())?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc")?;
-        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().map_err(|_| format!("no number: {line}"))?;
-        Ok(kibibytes << 10)
+    pub fn peak(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// Waits for a line of the log; `*` is any text.

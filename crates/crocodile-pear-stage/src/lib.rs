@@ -37,6 +37,16 @@ pub fn program(name: &str) -> std::path::PathBuf {
     target().join(name)
 }
 
+/// A process that ends with the test.
+pub struct Program(pub std::process::Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The path of a file that a test writes. Each module of tests has its own folder, since modules run at the same time.
 pub fn scratch(name: impl AsRef<std::path::Path>) -> std::path::PathBuf {
     let test = std::thread::current();

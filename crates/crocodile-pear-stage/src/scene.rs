@@ -19,7 +19,7 @@ impl Scene {
     pub fn new(name: &str, config: &str) -> Self {
         let file = scratch(format!("{name}.yaml"));
         write(&file, config);
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let gateway = Gateway::run(&file);
         let admin = gateway.admin().unwrap();
         Scene { gateway, file, admin }
     }
@@ -89,6 +89,11 @@ impl Reply {
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
+
+    /// The same; an empty text if it is not there.
+    pub fn value(&self, name: &str) -> &str {
+        self.field(name).unwrap_or_default()
+    }
 }
 
 impl Client {
@@ -101,12 +106,29 @@ impl Client {
     }
 
     pub fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Reply {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n");
-        fields.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
-        if !body.is_empty() {
-            request += &format!("content-length: {}\r\n", body.len());
-        }
-        self.0.ask(method, format!("{request}\r\n{body}").as_bytes()).unwrap();
+        let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        self.call(&format!("{method} {path}"), &lines, body)
+    }
+
+    /// `call` is method and path, and `fields` are whole lines.
+    pub fn call(&mut self, call: &str, fields: &str, body: &str) -> Reply {
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        self.send(&format!("{call} HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}{length}\r\n{body}"))
+    }
+
+    /// The answer to the bytes of a request.
+    pub fn send(&mut self, request: &str) -> Reply {
+        self.write(request);
+        self.read()
+    }
+
+    /// Sends a request whose answer is read later.
+    pub fn write(&mut self, request: &str) {
+        self.0.ask(request.split(' ').next().unwrap(), request.as_bytes()).unwrap();
+    }
+
+    /// The next answer.
+    pub fn read(&mut self) -> Reply {
         let Head { status, fields } = self.0.head().unwrap();
         Reply { status, fields, body: String::from_utf8(self.0.rest().unwrap()).unwrap() }
     }

@@ -58,7 +58,7 @@ impl Folder {
 
     pub fn start(&self, config: &str) -> Scene {
         self.write("gateway.yaml", config);
-        let gateway = Gateway::start(["run".into(), self.path("gateway.yaml")], []).unwrap();
+        let gateway = Gateway::run(self.path("gateway.yaml"));
         Scene { gateway }
     }
 }

@@ -7,8 +7,10 @@ use std::os::unix::net::UnixDatagram;
 use std::thread;
 
 use crate::stage::PATIENCE;
+use crate::stage::client::exchange;
 use crate::stage::found as wait;
-use crate::stage::logs::{Client, Folder, ask, metric, pipe};
+use crate::stage::logs::{Folder, metric, pipe};
+use crate::stage::scene::Client;
 use crate::stage::script::like;
 
 const HELLO: &str = "GET /hello/a HTTP/1.1\r\nhost: h\r\n\r\n";
@@ -20,7 +22,7 @@ fn each_of_ten_thousand_requests_has_its_line() {
     let address = gateway.address;
     let clients = (0..4).map(|client| {
         thread::spawn(move || {
-            let mut connection = Client::new(address);
+            let mut connection = Client::connect(address);
             for at in 0..2500 {
                 let (path, status) = match at % 3 {
                     0 => ("hello/a", 200),
@@ -28,7 +30,7 @@ fn each_of_ten_thousand_requests_has_its_line() {
                     _ => ("nowhere", 404),
                 };
                 let request = format!("GET /{path}?{client} HTTP/1.1\r\nhost: h\r\n\r\n");
-                assert_eq!(connection.ask(&request), status);
+                assert_eq!(connection.send(&request).status, status);
             }
         })
     });
@@ -44,15 +46,15 @@ fn each_of_ten_thousand_requests_has_its_line() {
 fn a_file_that_was_moved_is_made_anew_at_sigusr1() {
     let folder = Folder::new("moved");
     let gateway = folder.start("{ format: common, to: FOLDER/access.log }");
-    let mut client = Client::new(gateway.address);
-    client.ask(HELLO);
+    let mut client = Client::connect(gateway.address);
+    client.send(HELLO);
     folder.lines("access.log", 1);
     fs::rename(folder.path("access.log"), folder.path("old.log")).unwrap();
-    client.ask(HELLO);
+    client.send(HELLO);
     folder.lines("old.log", 2);
     gateway.signal("USR1").unwrap();
     wait(|| folder.path("access.log").exists().then_some(()), || "no new file".to_owned());
-    client.ask(HELLO);
+    client.send(HELLO);
     assert_eq!(folder.lines("access.log", 1).len(), 1);
     assert_eq!(folder.lines("old.log", 2).len(), 2);
 }
@@ -61,9 +63,9 @@ fn a_file_that_was_moved_is_made_anew_at_sigusr1() {
 fn a_reload_and_the_end_lose_no_line() {
     let folder = Folder::new("reload");
     let mut gateway = folder.start("{ format: common, to: FOLDER/access.log }");
-    let mut client = Client::new(gateway.address);
+    let mut client = Client::connect(gateway.address);
     for at in 0..50 {
-        client.ask(HELLO);
+        client.send(HELLO);
         if at == 10 {
             let (old, new) = ("format: common", "format: combined");
             let config = fs::read_to_string(folder.path("gateway.yaml")).unwrap();
@@ -94,13 +96,13 @@ fn a_pipe_that_nobody_reads_delays_nobody() {
     let gateway = folder.start(access);
     let agent = "x".repeat(8000);
     let request = format!("GET /hello/a HTTP/1.1\r\nhost: h\r\nuser-agent: {agent}\r\n\r\n");
-    let mut client = Client::new(gateway.address);
+    let mut client = Client::connect(gateway.address);
     // A core keeps 1 MiB.
     for _ in 0..1000 {
-        assert_eq!(client.ask(&request), 200);
+        assert_eq!(client.send(&request).status, 200);
     }
     // It has no line, and is answered when all others have theirs.
-    assert_eq!(client.ask("GET /hello/a?last=1 HTTP/1.1\r\nhost: h\r\n\r\n"), 200);
+    assert_eq!(client.send("GET /hello/a?last=1 HTTP/1.1\r\nhost: h\r\n\r\n").status, 200);
     let dropped = metric(&gateway, "crocodile_pear_access_log_dropped_total");
     let kept = 1000.0 - dropped;
     assert!(kept * 8000.0 < 1.1 * f64::from(1 << 20) && kept * 8000.0 > 0.9 * f64::from(1 << 20), "{dropped}");
@@ -120,7 +122,7 @@ fn syslog_has_a_datagram_for_each_line() {
     let daemon = UnixDatagram::bind(folder.path("log")).unwrap();
     daemon.set_read_timeout(Some(PATIENCE)).unwrap();
     let gateway = folder.start("{ format: common, to: 'syslog:FOLDER/log' }");
-    ask(gateway.address, b"GET /hello/a HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    exchange(gateway.address, b"GET /hello/a HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
     let mut bytes = [0; 9000];
     let length = daemon.recv(&mut bytes).unwrap();
     let message = String::from_utf8_lossy(&bytes[..length]);
@@ -135,7 +137,7 @@ fn syslog_has_a_datagram_for_each_line() {
     let to = remote.local_addr().unwrap();
     let gateway = folder.start(&format!("{{ format: '{{$target}}', to: 'syslog://{to}' }}"));
     for path in ["a", "b"] {
-        ask(gateway.address, format!("GET /hello/{path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").as_bytes());
+        exchange(gateway.address, format!("GET /hello/{path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"));
         let length = remote.recv(&mut bytes).unwrap();
         let message = String::from_utf8_lossy(&bytes[..length]);
         assert!(message.ends_with(&format!(" access - /hello/{path}")), "{message}");
@@ -148,13 +150,13 @@ fn a_daemon_that_comes_back_is_written_to() {
     let daemon = UnixDatagram::bind(folder.path("log")).unwrap();
     daemon.set_read_timeout(Some(PATIENCE)).unwrap();
     let gateway = folder.start("{ format: '{$target}', to: 'syslog:FOLDER/log' }");
-    let mut client = Client::new(gateway.address);
-    client.ask(HELLO);
+    let mut client = Client::connect(gateway.address);
+    client.send(HELLO);
     let mut bytes = [0; 9000];
     daemon.recv(&mut bytes).unwrap();
     drop(daemon);
     fs::remove_file(folder.path("log")).unwrap();
-    client.ask(HELLO);
+    client.send(HELLO);
     let dropped = || metric(&gateway, "crocodile_pear_access_log_dropped_total");
     wait(|| (dropped() >= 1.0).then_some(()), || "no line was dropped".to_owned());
     gateway.logged("*cannot reach syslog*").unwrap();
@@ -162,7 +164,7 @@ fn a_daemon_that_comes_back_is_written_to() {
     daemon.set_nonblocking(true).unwrap();
     let arrived = wait(
         || {
-            client.ask(HELLO);
+            client.send(HELLO);
             daemon.recv(&mut bytes).ok()
         },
         || gateway.said(),

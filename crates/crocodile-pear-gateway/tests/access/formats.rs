@@ -1,6 +1,7 @@
 //! The formats of lines.
 
-use crate::stage::logs::{Folder, ask};
+use crate::stage::client::exchange;
+use crate::stage::logs::Folder;
 use crate::stage::script::like;
 
 /// Two requests that are told apart by everything, one that cannot be read, and one that nobody serves.
@@ -16,7 +17,7 @@ fn lines(name: &str, access: &str) -> Vec<String> {
     let folder = Folder::new(name);
     let gateway = folder.start(access);
     for (at, request) in REQUESTS.iter().enumerate() {
-        ask(gateway.address, request.as_bytes());
+        exchange(gateway.address, request);
         // Cores write side by side: the next one asks when this line is there.
         folder.lines("access.log", at + 1);
     }
@@ -98,7 +99,7 @@ fn a_condition_chooses_and_chance_takes_of_the_others() {
     let folder = Folder::new("when");
     let gateway = folder
         .start("{ format: '{$status}', to: FOLDER/access.log, when: '$status >= 400 or $duration > 1', sample: 0 }");
-    REQUESTS.iter().for_each(|request| drop(ask(gateway.address, request.as_bytes())));
+    REQUESTS.iter().for_each(|request| drop(exchange(gateway.address, request)));
     let mut lines = folder.lines("access.log", 3);
     lines.sort();
     assert_eq!(lines, ["400", "404", "418"]);
@@ -121,7 +122,7 @@ fn no_client_can_forge_a_line() {
     for format in ["common", "combined", "json", "text", "'{$target} \"{$headers[\"user-agent\"]}\" {$headers}'"] {
         let folder = Folder::new(&format!("forge-{}", format.len()));
         let gateway = folder.start(&format!("{{ format: {}, to: FOLDER/access.log }}", format.replace("\\", "")));
-        requests.iter().for_each(|request| drop(ask(gateway.address, request)));
+        requests.iter().for_each(|request| drop(exchange(gateway.address, request)));
         let lines = folder.lines("access.log", requests.len());
         assert_eq!(lines.len(), requests.len(), "{format}: {lines:#?}");
         for line in lines {

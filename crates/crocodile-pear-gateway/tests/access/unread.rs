@@ -2,7 +2,8 @@
 
 use crate::stage::found;
 use crate::stage::gateway::Gateway;
-use crate::stage::logs::{Client, Folder, metric};
+use crate::stage::logs::{Folder, metric};
+use crate::stage::scene::Client;
 
 /// Each request has some lines, and all of them are for the one stream that nobody reads.
 const NOISY: &str = "
@@ -26,7 +27,7 @@ const DROPPED: &str = "crocodile_pear_log_dropped_total";
 fn unread(name: &str) -> (Folder, Gateway) {
     let folder = Folder::new(name);
     std::fs::write(folder.path("gateway.yaml"), NOISY).unwrap();
-    let gateway = Gateway::start(["run".into(), folder.path("gateway.yaml")], []).unwrap();
+    let gateway = Gateway::run(folder.path("gateway.yaml"));
     gateway.admin().unwrap();
     gateway.stop_reading();
     (folder, gateway)
@@ -34,10 +35,10 @@ fn unread(name: &str) -> (Folder, Gateway) {
 
 /// Asks until lines were dropped: the pipe is full, and what is held for it, too.
 fn fill(gateway: &Gateway) {
-    let mut client = Client::new(gateway.address);
+    let mut client = Client::connect(gateway.address);
     found(
         || {
-            (0..500).for_each(|_| assert_eq!(client.ask(REQUEST), 200));
+            (0..500).for_each(|_| assert_eq!(client.send(REQUEST).status, 200));
             (metric(gateway, DROPPED) > 0.0).then_some(())
         },
         || "no line was dropped".to_owned(),
@@ -50,7 +51,7 @@ fn a_log_that_nobody_reads_stops_no_request_and_says_so_when_it_is_read_again() 
     fill(&gateway);
     // Every core goes on.
     for _ in 0..8 {
-        assert_eq!(Client::new(gateway.address).ask(REQUEST), 200);
+        assert_eq!(Client::connect(gateway.address).send(REQUEST).status, 200);
     }
     gateway.read();
     gateway.logged("*log lines were dropped*").unwrap();

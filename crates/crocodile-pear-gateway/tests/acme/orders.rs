@@ -157,7 +157,7 @@ fn two_gateways_with_one_folder_order_once_and_prove_for_each_other() {
     let alone = folder.start(&config(0));
     let scene = {
         folder.write("second.yaml", config(pebble.http));
-        let gateway = crate::stage::gateway::Gateway::start(["run".into(), folder.path("second.yaml")], []).unwrap();
+        let gateway = crate::stage::gateway::Gateway::run(folder.path("second.yaml"));
         crate::stage::secure::Scene { gateway }
     };
     // Both want the certificate at once when the authority is there.

@@ -4,17 +4,18 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::stage::accept::Accepting;
+use crate::stage::client::{exchange, status};
 use crate::stage::gateway::Gateway;
+use crate::stage::scratch;
 use crate::stage::shop::{Asked, Shop, answer};
-use crate::stage::{PATIENCE, scratch};
 
 /// The first byte of a TLS handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -270,9 +271,7 @@ endpoints:
 ",
             folder = folder.display()
         );
-        let file = scratch(format!("newest_{}.yaml", host.address.port()));
-        fs::write(&file, config.replace("HOST", &host.address.to_string())).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let gateway = Gateway::of(config.replace("HOST", &host.address.to_string()));
         Scene { gateway, host, evil, calls, held: 0, failed: Vec::new(), count: 0 }
     }
 
@@ -282,10 +281,8 @@ endpoints:
 
     /// The whole answer to a request, on a connection of its own.
     fn ask(&self, target: &str, fields: &str) -> String {
-        exchange(
-            self.gateway.address,
-            format!("GET {target} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n").as_bytes(),
-        )
+        let request = format!("GET {target} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n");
+        exchange(self.gateway.address, request)
     }
 
     /// Judges an attempt by its answer, by what the upstreams were asked, and by who else was called.
@@ -310,19 +307,6 @@ endpoints:
             self.failed.push(format!("{name}: the answer is {answer:?}"));
         }
     }
-}
-
-fn exchange(address: SocketAddr, request: &[u8]) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(request).unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-fn status(answer: &str) -> u16 {
-    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
 /// The key of another upstream, in a call that was not for it, or anywhere where a document led.

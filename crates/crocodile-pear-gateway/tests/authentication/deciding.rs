@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::stage::shop::{Shop, answer};
 
-use crate::authentication::scene::{gateway, send};
+use crate::authentication::scene::{gateway, post, send};
 
 /// Says which fields of the client came.
 fn echo() -> Shop {
@@ -64,13 +64,8 @@ fn the_body_of_the_client_goes_to_its_upstream_untouched() {
     });
     let shop = echo();
     let gateway = gateway("deciding-body", &config(&auth, &shop, ""));
-    let mut client = std::net::TcpStream::connect(gateway.address).unwrap();
-    let head = "POST /shop/a HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n";
-    client.write_all(head.as_bytes()).unwrap();
-    client.write_all(&[b'x'; 300_000]).unwrap();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut client, &mut said).unwrap();
-    assert!(said.ends_with("user=ada groups= body=300000"), "{said}");
+    let said = post(&gateway, "/shop/a", &"x".repeat(300_000));
+    assert_eq!(said.body, "user=ada groups= body=300000");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! A gateway with a configuration, and what it answers.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
 
+use crate::stage::client::{exchange, status};
 use crate::stage::gateway::Gateway;
 
 /// Where a test has its files.
@@ -17,7 +16,7 @@ pub fn folder(name: &str) -> PathBuf {
 pub fn gateway(folder: &str, config: &str) -> Gateway {
     let file = self::folder(folder).join("gateway.yaml");
     std::fs::write(&file, format!("listen: 127.0.0.1:0\n{config}")).unwrap();
-    Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap()
+    Gateway::run(&file)
 }
 
 /// An answer.
@@ -30,15 +29,20 @@ pub struct Answer {
 
 /// Sends a request on a connection of its own. `fields` are whole lines.
 pub fn send(gateway: &Gateway, call: &str, fields: &[String]) -> Answer {
-    let mut stream = TcpStream::connect(gateway.address).unwrap();
     let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
-    write!(stream, "{call} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer).into_owned();
+    ask(gateway, &format!("{call} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n"))
+}
+
+/// The answer to a form.
+pub fn post(gateway: &Gateway, path: &str, form: &str) -> Answer {
+    let fields = format!("content-type: application/x-www-form-urlencoded\r\ncontent-length: {}", form.len());
+    ask(gateway, &format!("POST {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n\r\n{form}"))
+}
+
+fn ask(gateway: &Gateway, request: &str) -> Answer {
+    let answer = exchange(gateway.address, request);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0);
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    Answer { status: status(&answer), head: head.to_owned(), body: body.to_owned() }
 }
 
 /// The answer to a request with this token.

@@ -1,15 +1,16 @@
 //! A real oauth2-proxy decides who may pass.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use crate::stage::Program;
 use crate::stage::ports::free_port;
 use crate::stage::shop::{Shop, answer};
 
-use crate::authentication::scene::{Answer, folder, gateway, send, until};
+use crate::authentication::scene::{folder, gateway, post, send, until};
 
 /// Where `.ci/run` puts programs of others.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/programs");
@@ -18,7 +19,7 @@ const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/progra
 const USERS: &str = "ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n";
 
 struct Proxy {
-    child: Child,
+    _program: Program,
     address: SocketAddr,
 }
 
@@ -47,38 +48,15 @@ impl Proxy {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let proxy = Proxy { child, address };
+        let proxy = Proxy { _program: Program(child), address };
         until(|| TcpStream::connect(proxy.address).is_ok());
         Some(proxy)
     }
-
-    fn stop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn post(address: SocketAddr, path: &str, form: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let fields = "content-type: application/x-www-form-urlencoded";
-    let length = form.len();
-    let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\ncontent-length: {length}");
-    write!(stream, "{head}\r\n\r\n{form}").unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
-    Answer { status: head[9..12].parse().unwrap(), head: head.to_owned(), body: body.to_owned() }
 }
 
 #[test]
 fn oauth2_proxy_lets_its_users_pass_and_sends_others_to_their_login() {
-    let Some(mut proxy) = Proxy::start(&folder("sso")) else { return };
+    let Some(proxy) = Proxy::start(&folder("sso")) else { return };
     let app = Shop::open(|asked, stream| {
         let said = format!("{} {}", asked.field("x-auth-request-user"), asked.field("x-auth-request-groups"));
         stream.write_all(&answer(200, "content-type: text/plain\r\n", said))
@@ -110,7 +88,7 @@ endpoints:
         login.head
     );
     assert_eq!(app.calls(), 0);
-    let entered = post(gateway.address, "/oauth2/sign_in", "username=ada&password=secret&rd=/app/page");
+    let entered = post(&gateway, "/oauth2/sign_in", "username=ada&password=secret&rd=/app/page");
     assert_eq!(entered.status, 302, "{}", entered.head);
     let lines = entered.head.lines().map(str::to_owned);
     let cookies = lines.filter(|line| line.to_lowercase().starts_with("set-cookie: _oauth2_proxy="));
@@ -123,7 +101,7 @@ endpoints:
     }
     let wrong = [format!("cookie: {cookie}x")];
     assert_eq!(send(&gateway, "GET /api/a", &wrong).status, 401);
-    proxy.stop();
+    drop(proxy);
     assert_eq!(send(&gateway, "GET /api/a", &[format!("cookie: {cookie}")]).status, 502);
     assert_eq!(app.calls(), 2);
 }

@@ -103,14 +103,12 @@ fn a_browser_calls_grpc_in_binary_and_in_text() {
         return;
     };
     let served = Served::begin(|stream| converse(stream, Builder::new(), answer));
-    let file = scratch("clients-grpc-web.yaml");
     let config = format!(
         "listen: 127.0.0.1:0\nthreads: 1\ngrpc_web: on\nupstreams:\n  s: {{ url: 'http://{}', protocol: http2, forward: all }}\n\
          endpoints:\n  'POST /s.S/{{method}}': s /s.S/{{method}}\n  GET /page: {{ pipeline: [ respond: {{ body: '\"page\"' }} ] }}\n",
         served.address
     );
-    std::fs::write(&file, config).unwrap();
-    let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+    let gateway = Gateway::of(config);
     let _turn = BROWSER.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

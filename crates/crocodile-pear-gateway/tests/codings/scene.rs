@@ -2,15 +2,11 @@
 
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::codings::reader::read;
 use crate::stage::client::{Client, Head, Piece};
 use crate::stage::gateway::Gateway;
 use crate::stage::shop::Shop;
-
-static SCENES: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Scene {
     pub gateway: Gateway,
@@ -30,11 +26,8 @@ impl Scene {
     /// head of each, and writes what it likes. A connection whose play fails is closed.
     pub fn new(config: &str, play: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> Self {
         let shop = Shop::open(move |asked, stream| play(&asked.head, stream));
-        let upstream = format!("http://{}", shop.address);
-        let name = format!("codings-{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&file, format!("listen: 127.0.0.1:0\nthreads: 1\n{config}")).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], [("UP".to_owned(), upstream)]).unwrap();
+        let config = config.replace("${UP}", &format!("http://{}", shop.address));
+        let gateway = Gateway::of(format!("listen: 127.0.0.1:0\nthreads: 1\n{config}"));
         let client = Client::connect(gateway.address).unwrap();
         Scene { gateway, client }
     }

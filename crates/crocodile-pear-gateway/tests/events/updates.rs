@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,6 +12,7 @@ use crate::events::database::{Database, Session};
 use crate::events::shop::{ITEMS, Shop};
 use crate::stage::PATIENCE;
 use crate::stage::played::Dice;
+use crate::stage::redis::Redis;
 use crate::stage::scene::{Client, Scene};
 use crate::stage::until;
 
@@ -202,39 +203,18 @@ fn what_is_trusted_for_a_while_is_not_trusted_longer() {
     assert!(lost.elapsed() > Duration::from_millis(500));
 }
 
-/// A program that ends with the test.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A Redis server at this port; nothing where none is installed.
-fn redis(port: u16) -> Option<Program> {
-    let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-    let Ok(server) = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn() else {
-        crate::stage::skip("redis-server");
-        return None;
-    };
-    until("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    Some(Program(server))
-}
-
 #[test]
 fn a_message_of_redis_purges() {
-    let port = crate::events::free_port();
-    let Some(server) = redis(port) else { return };
+    let Some(redis) = Redis::start() else { return };
     let shop = Shop::new();
     let events = format!(
-        "events: [{{ redis: 'redis://127.0.0.1:{port}', channel: items, heartbeat: 200ms, purge: '\"item:\" + .' }}]"
+        "events: [{{ redis: 'redis://127.0.0.1:{}', channel: items, heartbeat: 200ms, purge: '\"item:\" + .' }}]",
+        redis.port
     );
     let scene = Scene::new("redis", &config(&shop, &events));
     scene.listens(1);
     let load = Load::begin(&scene, 2);
-    let mut publisher = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut publisher = TcpStream::connect(("127.0.0.1", redis.port)).unwrap();
     publisher.set_nodelay(true).unwrap();
     let times = follow(&scene, &load, updates(), |id| {
         let value = shop.values[id].fetch_add(1, Ordering::SeqCst) + 1;
@@ -245,11 +225,11 @@ fn a_message_of_redis_purges() {
     });
     judge("redis", times, load.end(), &shop);
     // One that says nothing any more is noticed, and what it said meanwhile is not missed.
-    rustix::process::kill_process(rustix::process::Pid::from_child(&server.0), rustix::process::Signal::STOP).unwrap();
+    redis.signal("STOP");
     until("it is lost", || scene.metric("crocodile_pear_events_up") == 0);
     shop.values[1].fetch_add(1, Ordering::SeqCst);
     assert_eq!(scene.client().get("/items/1").body, shop.values[1].load(Ordering::SeqCst).to_string());
-    rustix::process::kill_process(rustix::process::Pid::from_child(&server.0), rustix::process::Signal::CONT).unwrap();
+    redis.signal("CONT");
     scene.listens(1);
 }
 

@@ -338,13 +338,6 @@ impl Scene {
         Scene { gateway, silent }
     }
 
-    /// The memory that the process holds, in KiB.
-    fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-
     /// Waits until the one thread has read what came before.
     fn pass(&self) {
         let mut bystander = Client::connect(self.gateway.address).unwrap();
@@ -439,7 +432,7 @@ fn reset_all(version: u8) -> Vec<String> {
         let (warm, mut before) = (count / 5, 0);
         for begin in (0..count).step_by(TOGETHER) {
             if begin <= warm {
-                before = scene.resident().max(before);
+                before = (scene.gateway.resident() >> 10).max(before);
             }
             let numbers = begin..(begin + TOGETHER).min(count);
             match version {
@@ -448,8 +441,8 @@ fn reset_all(version: u8) -> Vec<String> {
             }
         }
         // Work of another thread, and calls without a client, end a little later.
-        let flat = within(PATIENCE, || (scene.resident() <= before + growth(count)).then_some(()));
-        let grown = scene.resident().saturating_sub(before);
+        let flat = within(PATIENCE, || ((scene.gateway.resident() >> 10) <= before + growth(count)).then_some(()));
+        let grown = (scene.gateway.resident() >> 10).saturating_sub(before);
         scene.silent.gate.send_replace(true);
         let mut status = 0;
         let answered = within(PATIENCE, || {
@@ -463,7 +456,7 @@ fn reset_all(version: u8) -> Vec<String> {
             failed.push(line);
         }
     }
-    println!("{} KiB at the end", scene.resident());
+    println!("{} KiB at the end", scene.gateway.resident() >> 10);
     failed
 }
 
@@ -486,9 +479,7 @@ fn fetches_for_a_cache_that_nobody_reads_hold_few_connections() {
          endpoints:\n  GET /{{n}}: {{ pipeline: [request: 'kept /part/{{n}}'] }}\n",
         silent.address
     );
-    let file = scratch("unread.yaml");
-    std::fs::write(&file, config).unwrap();
-    let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+    let gateway = Gateway::of(config);
     let before = descriptors(&gateway);
     for number in 0..400 {
         let mut client = Client::connect(gateway.address).unwrap();

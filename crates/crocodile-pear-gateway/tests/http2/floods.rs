@@ -174,7 +174,7 @@ fn calm(scene: &Scene) {
 
 /// How much the process has grown at most, and how long a bystander had to wait.
 fn run(scene: &Arc<Scene>, attack: fn(&mut Raw)) -> (u64, Duration) {
-    let before = scene.resident();
+    let before = scene.gateway.resident() >> 10;
     let over = Arc::new(AtomicBool::new(false));
     let (bystander, look) = (scene.clone(), over.clone());
     let bystander = thread::spawn(move || stand_by(&bystander, &look));
@@ -191,7 +191,7 @@ fn run(scene: &Arc<Scene>, attack: fn(&mut Raw)) -> (u64, Duration) {
         .collect();
     let mut most = before;
     while attackers.iter().any(|attacker| !attacker.is_finished()) {
-        most = most.max(scene.resident());
+        most = most.max(scene.gateway.resident() >> 10);
         pause(Duration::from_millis(5));
     }
     over.store(true, Ordering::Relaxed);

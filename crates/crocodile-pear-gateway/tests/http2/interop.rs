@@ -7,11 +7,11 @@ use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::http2::scene::Scene;
 use crate::stage::authority::Authority;
-use crate::stage::until;
+use crate::stage::{Program, until};
 
 const CASES: [&str; 16] = [
     "empty_unary",
@@ -55,7 +55,7 @@ fn program(name: &str) -> Option<PathBuf> {
 
 /// A server of the cases.
 struct Server {
-    child: Child,
+    _program: Program,
     address: SocketAddr,
 }
 
@@ -68,16 +68,9 @@ impl Server {
     fn of(mut command: Command) -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = command.arg(format!("--port={}", address.port())).stderr(Stdio::null()).spawn().unwrap();
-        let server = Server { child, address };
+        let server = Server { _program: Program(child), address };
         until("the server listens", || TcpStream::connect(address).is_ok());
         server
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -39,13 +39,6 @@ impl Scene {
         let gateway = Gateway::begin(command).unwrap();
         Scene { address: gateway.address, gateway, upstream }
     }
-
-    /// The memory that the process holds, in KiB.
-    pub fn resident(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
 }
 
 /// Answers what it is asked: `/hang` never, `/endless` without an end, anything else with three bytes.

@@ -10,9 +10,9 @@ use crocodile_pear_demo::postgres::{Postgres, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stage::database::launch;
-use crate::stage::pause;
 use crate::stage::scene::Scene;
 use crate::stage::until;
+use crate::stage::{Program, pause};
 
 /// Clients that write.
 const CLIENTS: u64 = 8;
@@ -208,7 +208,7 @@ fn out_of_connections() {
     let mut others = Vec::new();
     // A connection that was closed may take its place for a moment.
     while postgres.run(guests).unwrap() != "9" {
-        others.push(Other::connect(&postgres));
+        others.push(other(&postgres));
         assert!(others.len() < 500, "connections are not taken");
     }
     let scene = Scene::new("connections", &config);
@@ -228,22 +228,11 @@ fn out_of_connections() {
 }
 
 /// A connection of somebody else.
-struct Other(std::process::Child);
-
-impl Other {
-    fn connect(postgres: &Postgres) -> Self {
-        let url = postgres.url().replace("postgres@", "guest@");
-        let mut command = std::process::Command::new("psql");
-        command.args(["-X", &url]);
-        Other(command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn other(postgres: &Postgres) -> Program {
+    let url = postgres.url().replace("postgres@", "guest@");
+    let mut command = std::process::Command::new("psql");
+    command.args(["-X", &url]);
+    Program(command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap())
 }
 
 /// A process and its children.

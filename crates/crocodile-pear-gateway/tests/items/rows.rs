@@ -1,6 +1,5 @@
 //! A million rows: they stream, a client that leaves stops the query, and one that does not read costs no memory.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -38,12 +37,6 @@ fn ask(scene: &Scene) -> TcpStream {
     stream
 }
 
-fn memory(scene: &Scene, what: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", scene.gateway.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
 /// How many connections of the gateway do something.
 fn active(postgres: &Postgres) -> u32 {
     let sql = "select count(*) from pg_stat_activity where state = 'active' and query like 'select id, name from big%'";
@@ -56,7 +49,7 @@ fn a_million_rows_stream_through_little_memory() {
     let mut first = [0; 16 << 10];
     // Once: a connection is opened and the statement prepared.
     assert!(ask(&scene).read(&mut first).unwrap() > 0);
-    let before = memory(&scene, "VmRSS:");
+    let before = scene.gateway.resident();
     let begun = Instant::now();
     let mut stream = ask(&scene);
     let read = stream.read(&mut first).unwrap();
@@ -74,7 +67,7 @@ fn a_million_rows_stream_through_little_memory() {
         last.extend_from_slice(&buffer[read.saturating_sub(64)..read]);
         last.drain(..last.len().saturating_sub(64));
     }
-    let (took, peak) = (begun.elapsed(), memory(&scene, "VmHWM:"));
+    let (took, peak) = (begun.elapsed(), scene.gateway.peak());
     println!(
         "{ROWS} rows in {took:?}, the first after {waited:?}, memory {} KiB, before {} KiB",
         peak >> 10,
@@ -109,7 +102,7 @@ fn slow_clients_hold_a_connection_each_and_no_memory() {
     assert!(warm.read(&mut [0; 1024]).unwrap() > 0);
     drop(warm);
     until("it is stopped", || active(&postgres) == 0);
-    let before = memory(&scene, "VmRSS:");
+    let before = scene.gateway.resident();
     let mut slow: Vec<TcpStream> = (0..3).map(|_| ask(&scene)).collect();
     for stream in &mut slow {
         assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
@@ -118,7 +111,7 @@ fn slow_clients_hold_a_connection_each_and_no_memory() {
     // Whatever the sockets take has been taken when the server waits for somebody to read.
     let waits = "select count(*) from pg_stat_activity where wait_event = 'ClientWrite'";
     until("the server waits", || postgres.run(waits).unwrap() == "3");
-    let after = memory(&scene, "VmRSS:");
+    let after = scene.gateway.resident();
     println!("3 slow clients: {} KiB more", after.saturating_sub(before) >> 10);
     assert!(after < before + (8 << 20), "{after} bytes, {before} before");
     // The fourth connection serves who reads.

@@ -4,13 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::stage::ports::free_address;
-use crate::stage::within;
+use crate::stage::{Program, within};
 
 /// A start takes less than a second; the machine may be busy.
 const LONG: Duration = Duration::from_secs(30);
@@ -18,14 +18,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// Lura in a process of its own, which ends with it.
 pub struct Lura {
     pub address: SocketAddr,
-    child: Child,
-}
-
-impl Drop for Lura {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    _program: Program,
 }
 
 impl Lura {
@@ -36,7 +29,7 @@ impl Lura {
         let path = crate::stage::scratch("krakend-theirs.json");
         fs::write(&path, file(address).to_string()).unwrap();
         let child = Command::new(program).arg(&path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let lura = Lura { address, child };
+        let lura = Lura { address, _program: Program(child) };
         within(LONG, || TcpStream::connect(address).ok()).expect("Lura listens");
         Some(lura)
     }

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crocodile_pear_stage as stage;
@@ -115,7 +114,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(name: &str, upstream: impl FnOnce(&str) -> String, endpoints: &str) -> Self {
+    fn set(upstream: impl FnOnce(&str) -> String, endpoints: &str) -> Self {
         let calls: Arc<Mutex<Vec<Asked>>> = Arc::default();
         let noted = calls.clone();
         let shop = Shop::open(move |asked, stream: &mut TcpStream| {
@@ -123,12 +122,8 @@ impl Scene {
             let json = if asked.target == "/list" { "[7]" } else { "1" };
             stream.write_all(&answer(200, "content-type: application/json\r\n", json))
         });
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("matrix");
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join(format!("{name}.yaml"));
         let upstream = upstream(&shop.address.to_string());
-        std::fs::write(&file, format!("listen: 127.0.0.1:0\n{upstream}endpoints:\n{endpoints}")).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let gateway = Gateway::of(format!("listen: 127.0.0.1:0\n{upstream}endpoints:\n{endpoints}"));
         Scene { _shop: shop, gateway, calls }
     }
 
@@ -158,7 +153,7 @@ impl Scene {
 fn bytes_that_are_no_text_arrive_as_they_came_or_the_client_is_told() {
     let endpoints: String =
         PLACES.iter().map(|(path, steps, _)| format!("  POST {path}: {{ pipeline: [ {steps} ] }}\n")).collect();
-    let scene = Scene::set("unread", |address| format!("upstreams: {{ one: 'http://{address}' }}\n"), &endpoints);
+    let scene = Scene::set(|address| format!("upstreams: {{ one: 'http://{address}' }}\n"), &endpoints);
     let mut tried = 0;
     for (path, _, fate) in PLACES {
         for (media, body, is_text) in BODIES {
@@ -201,7 +196,7 @@ fn bytes_that_are_no_text_arrive_as_they_came_or_the_client_is_told() {
 #[test]
 fn a_compressed_body_goes_on_compressed() {
     let endpoints = "  POST /x: { pipeline: [ request: { to: one, path: /x, body: $body } ] }\n";
-    let scene = Scene::set("coded", |address| format!("upstreams: {{ one: 'http://{address}' }}\n"), endpoints);
+    let scene = Scene::set(|address| format!("upstreams: {{ one: 'http://{address}' }}\n"), endpoints);
     let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     coder.write_all(PNG).unwrap();
     let body = coder.finish().unwrap();
@@ -236,7 +231,7 @@ fn a_database_has_the_bytes_of_an_upload_or_the_client_is_told() {
         insert("document", "{file: $body}")
     );
     let databases = |_: &str| format!("databases: {{ items: {{ url: '{}' }} }}\n", database.url());
-    let scene = Scene::set("uploads", databases, &endpoints);
+    let scene = Scene::set(databases, &endpoints);
     assert_eq!(scene.send("/bytes", "image/png", PNG).0, 200);
     assert_eq!(scene.send("/bytes", "image/svg+xml", SVG).0, 200);
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

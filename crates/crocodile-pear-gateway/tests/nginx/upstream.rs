@@ -1,9 +1,10 @@
 //! The upstream of both: it answers by the last segment of the path, and notes what it was asked.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+
+use crate::stage::shop::{Asked, Shop};
 
 /// A call, as far as it has to be the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,17 +44,21 @@ fn answer(name: &str) -> (&'static str, &'static str, &'static str) {
 
 impl Upstream {
     pub fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let address = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let noted = calls.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let noted = noted.clone();
-                thread::spawn(move || play(stream, address, &noted));
-            }
+        let shop = Shop::open(move |asked, stream| {
+            let address = stream.local_addr()?.to_string();
+            let call = call(asked, &address);
+            let (status, fields, body) = answer(call.path.rsplit('/').next().unwrap_or_default());
+            let (fields, length) = (fields.replace("UP", &address), body.len());
+            noted.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+            // In one write: several would wait for each other.
+            let answer = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{fields}content-length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(answer.as_bytes())
         });
-        Upstream { address, calls }
+        Upstream { address: shop.address, calls }
     }
 
     /// The calls since the last time.
@@ -62,59 +67,15 @@ impl Upstream {
     }
 }
 
-fn play(stream: TcpStream, address: SocketAddr, calls: &Mutex<Vec<Call>>) -> Option<()> {
-    stream.set_nodelay(true).ok()?;
-    let mut writer = stream.try_clone().ok()?;
-    let mut reader = BufReader::new(stream);
-    loop {
-        let call = read(&mut reader, address)?;
-        let (status, fields, body) = answer(call.path.rsplit('/').next().unwrap_or_default());
-        let fields = fields.replace("UP", &address.to_string());
-        calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-        // In one write: several would wait for each other.
-        let length = body.len();
-        let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{fields}content-length: {length}\r\n\r\n{body}"
-        );
-        writer.write_all(answer.as_bytes()).ok()?;
-    }
-}
-
-fn read(reader: &mut impl BufRead, address: SocketAddr) -> Option<Call> {
-    let first = line(reader)?;
-    let mut words = first.split(' ');
-    let (method, target) = (words.next()?.to_owned(), words.next()?);
-    let (path, query) = match target.split_once('?') {
+fn call(asked: &Asked, address: &str) -> Call {
+    let (path, query) = match asked.target.split_once('?') {
         Some((path, query)) => (path.to_owned(), Some(query.to_owned())),
-        None => (target.to_owned(), None),
+        None => (asked.target.clone(), None),
     };
-    let (mut fields, mut length, mut chunked) = (Vec::new(), 0, false);
-    while let Some((name, value)) = line(reader)?.split_once(':') {
-        let (name, value) = (name.to_ascii_lowercase(), value.trim().replace(&address.to_string(), "UP"));
-        match name.as_str() {
-            "content-length" => length = value.parse().ok()?,
-            "transfer-encoding" => chunked = true,
-            name if FIELDS.contains(&name) || name.starts_with("x-") => fields.push((name.to_owned(), value)),
-            _ => {}
-        }
-    }
+    let compared = |name: &str| FIELDS.contains(&name) || name.starts_with("x-");
+    let fields = asked.fields.iter().filter(|(name, _)| compared(name));
+    let mut fields: Vec<_> = fields.map(|(name, value)| (name.clone(), value.replace(address, "UP"))).collect();
     fields.sort();
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    while chunked {
-        let size = usize::from_str_radix(&line(reader)?, 16).ok()?;
-        let mut chunk = vec![0; size];
-        reader.read_exact(&mut chunk).ok()?;
-        body.extend(chunk);
-        line(reader)?;
-        chunked = size > 0;
-    }
-    let body = String::from_utf8_lossy(&body).into_owned();
-    Some(Call { method, path, query, fields, body })
-}
-
-/// A line without its end; none where the connection ends.
-fn line(reader: &mut impl BufRead) -> Option<String> {
-    let mut line = String::new();
-    (reader.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_owned())
+    let body = String::from_utf8_lossy(&asked.body).into_owned();
+    Call { method: asked.method.clone(), path, query, fields, body }
 }

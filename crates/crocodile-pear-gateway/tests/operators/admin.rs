@@ -1,43 +1,29 @@
 //! The admin listener: what a page in an operator's browser, a name that points to this machine, and somebody without the token can do.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 
-use crate::stage::PATIENCE;
+use crate::stage::client::{self, exchange};
+use crate::stage::found;
 use crate::stage::gateway::Gateway;
 use crate::stage::names::{Manner, Names};
-use crate::stage::{found, scratch};
 
-fn start(name: &str, admin: &str) -> (Gateway, SocketAddr) {
-    let file = scratch(name).with_extension("yaml");
-    let config = format!(
+fn start(admin: &str) -> (Gateway, SocketAddr) {
+    let gateway = Gateway::of(format!(
         "listen: 127.0.0.1:0\nadmin: {admin}\nendpoints: {{ GET /a: {{ pipeline: [ respond: {{ body: 'true' }} ] }} }}\n"
-    );
-    std::fs::write(&file, config).unwrap();
-    let gateway = Gateway::start(["run".into(), file], []).unwrap();
+    ));
     let address = gateway.admin().unwrap();
     (gateway, address)
 }
 
-/// The whole answer to a request that is written as it goes.
-fn ask(address: SocketAddr, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
 fn status(address: SocketAddr, request: &str) -> u16 {
-    let answer = ask(address, request);
-    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{request:?}: {answer:?}"))
+    client::status(&exchange(address, request))
 }
 
 /// A name that somebody else's DNS has pointed here (DNS rebinding) serves nothing.
 #[test]
 fn the_admin_answers_under_no_name_that_others_give() {
-    let (_gateway, admin) = start("admin-hosts", "{ address: 127.0.0.1:0, hosts: [ops.test] }");
+    let (_gateway, admin) = start("{ address: 127.0.0.1:0, hosts: [ops.test] }");
     let get = |target: &str, fields: &str| {
         status(admin, &format!("GET {target} HTTP/1.1\r\n{fields}connection: close\r\n\r\n"))
     };
@@ -79,15 +65,15 @@ fn the_admin_answers_under_no_name_that_others_give() {
 /// Cross-site request forgery.
 #[test]
 fn a_page_of_another_site_changes_nothing_and_reads_nothing() {
-    let (_gateway, admin) = start("admin-csrf", "127.0.0.1:0");
+    let (_gateway, admin) = start("127.0.0.1:0");
     let send = |method: &str, target: &str, fields: &str, body: &str| {
         let length = body.len();
         let request = format!(
             "{method} {target} HTTP/1.1\r\nhost: {admin}\r\n{fields}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
         );
-        ask(admin, &request)
+        exchange(admin, &request)
     };
-    let status = |answer: &str| answer[9..12].parse::<u16>().unwrap();
+    let status = client::status;
     let purge = |fields: &str| {
         let media = if fields.contains("content-type") { "" } else { "content-type: application/json\r\n" };
         status(&send("POST", "/cache/purge", &format!("{fields}{media}"), r#"{"all": true}"#))
@@ -132,7 +118,7 @@ fn a_page_of_another_site_changes_nothing_and_reads_nothing() {
 
 #[test]
 fn nobody_comes_past_the_token() {
-    let (_gateway, admin) = start("admin-token", "{ address: 127.0.0.1:0, token: s3cret-token }");
+    let (_gateway, admin) = start("{ address: 127.0.0.1:0, token: s3cret-token }");
     let get = |target: &str, fields: &str| {
         status(admin, &format!("GET {target} HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}connection: close\r\n\r\n"))
     };
@@ -173,7 +159,7 @@ fn nobody_comes_past_the_token() {
         "/analytics",
         "/",
     ] {
-        let answer = ask(admin, &format!("GET {target} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"));
+        let answer = exchange(admin, format!("GET {target} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"));
         let open = answer.starts_with("HTTP/1.1 200") && target.starts_with("/health?");
         assert!(open || matches!(&answer[9..12], "400" | "401" | "404"), "{target}: {answer}");
         assert!(!answer.contains("uptime") && !answer.contains("# TYPE"), "{target}: {answer}");
@@ -189,7 +175,7 @@ fn nobody_comes_past_the_token() {
     for target in ["/status", "/metrics", "/requests", "/"] {
         let fields = "authorization: Bearer s3cret-token\r\n";
         let answer =
-            ask(admin, &format!("GET {target} HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}connection: close\r\n\r\n"));
+            exchange(admin, format!("GET {target} HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}connection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("s3cret-token"), "{target}");
     }
     assert!(!_gateway.said().contains("s3cret-token"));
@@ -198,7 +184,7 @@ fn nobody_comes_past_the_token() {
 /// A health check is answered while other clients are idle, slow, or do not read.
 #[test]
 fn health_is_answered_whoever_else_is_connected() {
-    let (_gateway, admin) = start("admin-crowd", "127.0.0.1:0");
+    let (_gateway, admin) = start("127.0.0.1:0");
     let page = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let head = &page[..page.len() - 4];
     let open = |bytes: &str| {
@@ -218,7 +204,7 @@ fn health_is_answered_whoever_else_is_connected() {
         well();
         drop(crowd);
     }
-    let metrics = ask(admin, &page.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
+    let metrics = exchange(admin, page.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n"));
     let series = "crocodile_pear_admin_connections_closed_total{reason=\"room\"} ";
     let closed = metrics.lines().find_map(|line| line.strip_prefix(series)).unwrap();
     assert!(closed.parse::<u64>().unwrap() >= 172, "{closed}");
@@ -228,20 +214,17 @@ fn health_is_answered_whoever_else_is_connected() {
 fn readiness_names_what_cannot_be_resolved_where_that_is_wanted() {
     let names = Names::new(&[]);
     names.behave(Manner::Code(2));
-    let file = scratch("admin-ready").with_extension("yaml");
     let ready = |admin: &str| {
-        let config = format!(
+        let gateway = Gateway::of(format!(
             "listen: 127.0.0.1:0\nadmin: {admin}\nresolver: {}\nupstreams: {{ shop: 'http://shop.test', here: 'http://127.0.0.1:1' }}\n\
              endpoints: {{ GET /a: shop /a, GET /b: here /b }}\n",
             names.address
-        );
-        std::fs::write(&file, config).unwrap();
-        let gateway = Gateway::start(["run".into(), file.clone()], []).unwrap();
+        ));
         let address = gateway.admin().unwrap();
         (gateway, address)
     };
     let get = |admin: SocketAddr, fields: &str| {
-        ask(admin, &format!("GET /ready HTTP/1.1\r\nhost: localhost\r\n{fields}connection: close\r\n\r\n"))
+        exchange(admin, format!("GET /ready HTTP/1.1\r\nhost: localhost\r\n{fields}connection: close\r\n\r\n"))
     };
     let (_gateway, admin) = ready("127.0.0.1:0");
     assert!(get(admin, "").starts_with("HTTP/1.1 200"), "names do not count where that is not written");

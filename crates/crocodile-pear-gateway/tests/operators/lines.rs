@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 
+use crate::stage::client::exchange;
 use crate::stage::found;
 use crate::stage::gateway::Gateway;
-use crate::stage::logs::{Folder, ask};
+use crate::stage::logs::Folder;
 use crate::stage::scene::Client;
 use crate::stage::scratch;
 use crate::stage::shop::{self, Shop};
@@ -44,7 +45,7 @@ fn what_a_client_sends_stays_inside_its_field_of_its_line() {
                 format!("GET /hello/a HTTP/1.1\r\nhost: {evil}\r\nconnection: close\r\n\r\n"),
                 format!("G{evil}T /hello/a HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"),
             ] {
-                ask(gateway.address, request.as_bytes());
+                exchange(gateway.address, request);
                 count += 1;
                 folder.lines("access.log", count);
             }
@@ -117,9 +118,7 @@ fn a_name_of_a_consumer_makes_no_other_metric() {
         folder.display()
     );
     let _ = std::fs::remove_dir_all(&folder);
-    let file = scratch("consumers.yaml");
-    std::fs::write(&file, config).unwrap();
-    let gateway = Gateway::start(["run".into(), file], []).unwrap();
+    let gateway = Gateway::of(config);
     let mut client = Client::connect(gateway.address);
     for name in names {
         let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();

@@ -1,25 +1,15 @@
 //! TLS to Redis: the certificate is checked, and what crosses the wire is encrypted.
 
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::stage::authority::Authority;
 use crate::stage::ports::free_port;
 use crate::stage::secure::Folder;
-use crate::stage::{scene::Client, until};
-
-/// A server that ends with the test.
-struct Redis(Child);
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::stage::{Program, scene::Client, until};
 
 /// A server that speaks TLS alone, with a password; nothing where none is installed, or one without TLS.
-fn redis(folder: &Folder, port: u16) -> Option<Redis> {
+fn redis(folder: &Folder, port: u16) -> Option<Program> {
     let path = |name: &str| folder.path(name).display().to_string();
     let arguments = [
         ["--port", "0"],
@@ -36,7 +26,7 @@ fn redis(folder: &Folder, port: u16) -> Option<Redis> {
         crate::stage::skip("redis-server");
         return None;
     };
-    let server = Redis(server);
+    let server = Program(server);
     until("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     Some(server)
 }

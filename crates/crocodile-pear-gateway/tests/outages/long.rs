@@ -1,6 +1,5 @@
 //! Long work beside short requests: documents and expressions that would hold a core for seconds.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::{JoinHandle, spawn};
@@ -55,19 +54,13 @@ fn xml(items: usize) -> Vec<u8> {
     format!("<list>{}</list>", (0..items).map(item).collect::<String>()).into_bytes()
 }
 
-/// The gateway's memory, in MiB.
-fn memory(scene: &Scene) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", scene.gateway.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
-}
-
 #[test]
 fn long_work_leaves_the_core_to_short_requests() {
     let scene = Scene::with("long", &config(""));
     let gateway = scene.address();
     assert!(post(gateway, "/small", "application/json", b"{\"a\": 1}").ends_with("\r\n\r\n1"));
-    let rest = memory(&scene);
+    let memory = || scene.gateway.resident() >> 20;
+    let rest = memory();
     let works = (0..2).flat_map(|_| {
         [
             begin(gateway, "/group", "application/json", list(20_000)),
@@ -88,8 +81,8 @@ fn long_work_leaves_the_core_to_short_requests() {
         let text = work.join().unwrap();
         assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     }
-    let given = within(LONG, || (memory(&scene) <= rest + 30).then_some(()));
-    assert!(given.is_some(), "{} MiB, and {rest} MiB before", memory(&scene));
+    let given = within(LONG, || (memory() <= rest + 30).then_some(()));
+    assert!(given.is_some(), "{} MiB, and {rest} MiB before", memory());
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Scene {
     pub fn with(name: &str, config: &str) -> Self {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("outages_{name}.yaml"));
         fs::write(&file, config).unwrap();
-        Self::of(Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap(), file)
+        Self::of(Gateway::run(&file), file)
     }
 
     /// The same, by a command that ends with `run FILE`.

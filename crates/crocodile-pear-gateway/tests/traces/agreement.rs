@@ -15,9 +15,11 @@ use socket2::Socket;
 
 use crate::stage::PATIENCE;
 use crate::stage::absent::nobody;
+use crate::stage::client::exchange;
 use crate::stage::found as wait;
 use crate::stage::gateway::Gateway;
-use crate::stage::logs::{Client, Folder, ask};
+use crate::stage::logs::Folder;
+use crate::stage::scene::Client;
 use crate::stage::shop::{Asked, Shop, answer};
 use crate::traces::collector::{attribute, decode, server};
 
@@ -104,14 +106,14 @@ endpoints:
         );
         let config = config.replace("FOLDER", folder.path("").to_str().unwrap().trim_end_matches('/'));
         std::fs::write(folder.path("gateway.yaml"), config).unwrap();
-        let gateway = Gateway::start(["run".into(), folder.path("gateway.yaml")], []).unwrap();
+        let gateway = Gateway::run(folder.path("gateway.yaml"));
         let admin = gateway.admin().unwrap();
         (Scene { gateway, admin, folder, silent: Mutex::new(silent), shop, _absent: absent }, asked)
     }
 
     fn get(&self, path: &str) -> String {
         let answer =
-            ask(self.admin, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes());
+            exchange(self.admin, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
@@ -139,14 +141,14 @@ endpoints:
         thread::scope(|scope| {
             for _ in 0..CLIENTS {
                 scope.spawn(|| {
-                    let mut client = Client::new(self.gateway.address);
+                    let mut client = Client::connect(self.gateway.address);
                     for round in 0..rounds() {
                         while made.load(Ordering::Relaxed) > seen.load(Ordering::Relaxed) + AHEAD {
                             thread::yield_now();
                         }
                         made.fetch_add(ROUND.len() as u64, Ordering::Relaxed);
                         for (path, usual) in ROUND {
-                            let status = client.ask(&format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n"));
+                            let status = client.get(path).status;
                             assert!(status == usual || (path, status) == ("/limited", 200), "{path}: {status}");
                             note(&expected, route(path), status, error(path, status));
                         }

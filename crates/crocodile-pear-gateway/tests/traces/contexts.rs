@@ -8,9 +8,11 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
 use crate::stage::PATIENCE;
 use crate::stage::absent::nobody;
+use crate::stage::client::exchange;
 use crate::stage::found as wait;
 use crate::stage::gateway::Gateway;
-use crate::stage::logs::{Client, Folder, ask, metric};
+use crate::stage::logs::{Folder, metric};
+use crate::stage::scene::Client;
 use crate::stage::shop::Asked;
 use crate::traces::collector::{attribute, decode, hex, server, spans};
 
@@ -35,14 +37,14 @@ impl Scene {
         );
         let config = config.replace("FOLDER", folder.path("").to_str().unwrap().trim_end_matches('/'));
         std::fs::write(folder.path("gateway.yaml"), config).unwrap();
-        let gateway = Gateway::start(["run".into(), folder.path("gateway.yaml")], []).unwrap();
+        let gateway = Gateway::run(folder.path("gateway.yaml"));
         Scene { gateway, upstream, _folder: folder }
     }
 
     /// Asks with these header fields; what the upstream was told.
     fn ask(&self, fields: &str) -> (Option<String>, Option<String>) {
         let request = format!("GET /items?page=2 HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{fields}\r\n");
-        ask(self.gateway.address, request.as_bytes());
+        exchange(self.gateway.address, request);
         let asked = self.upstream.recv_timeout(PATIENCE).unwrap();
         (asked.find("traceparent").map(str::to_owned), asked.find("tracestate").map(str::to_owned))
     }
@@ -103,10 +105,10 @@ fn what_is_malformed_or_of_nobody_that_is_trusted_begins_anew() {
 fn failures_and_slow_requests_are_sent_in_any_case() {
     let (collector, asked) = server(&[200]);
     let scene = Scene::new("failures", collector, "sample: 0, slow: never", &[200, 503, 200, 500, 500]);
-    let mut client = Client::new(scene.gateway.address);
+    let mut client = Client::connect(scene.gateway.address);
     let request = "GET /items HTTP/1.1\r\nhost: h\r\n\r\n";
     // The second is answered at the second attempt, and so is the third, with 500.
-    assert_eq!([client.ask(request), client.ask(request), client.ask(request)], [200, 200, 500]);
+    assert_eq!([request; 3].map(|request| client.send(request).status), [200, 200, 500]);
     let spans = decode(&asked.recv_timeout(PATIENCE).unwrap());
     let root = spans.iter().find(|span| span.kind == SpanKind::Server as i32).unwrap();
     assert_eq!(attribute(root, "error.type").as_deref(), Some("500"));
@@ -132,10 +134,10 @@ fn a_collector_that_is_down_or_hangs_delays_nobody() {
     let (hangs, _asked) = server(&[]);
     for (name, collector) in [("down", nobody), ("hangs", hangs)] {
         let scene = Scene::new(name, collector, "sample: 100%", &[200]);
-        let mut client = Client::new(scene.gateway.address);
+        let mut client = Client::connect(scene.gateway.address);
         let begun = Instant::now();
         for _ in 0..2000 {
-            assert_eq!(client.ask("GET /items HTTP/1.1\r\nhost: h\r\n\r\n"), 200);
+            assert_eq!(client.get("/items").status, 200);
         }
         // One that waited for the collector would take 10 s each.
         assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());

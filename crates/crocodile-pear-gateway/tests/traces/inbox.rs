@@ -1,37 +1,28 @@
 //! The inbox of Streamflow, as one trace.
 
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 
+use crate::stage::Program;
+use crate::stage::client::exchange;
 use crate::stage::gateway::Gateway;
-use crate::stage::logs::{Folder, ask};
+use crate::stage::logs::Folder;
 use crate::traces::collector::{attribute, server, spans};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 
-/// The example APIs of the demo.
-struct Demo(Child);
-
-impl Demo {
-    fn begin() -> (Self, SocketAddr) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
-        command.args(["demo", "--listen", "127.0.0.1:0", "--upstreams", "127.0.0.1:0"]);
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let line = said.find(|line| line.contains("The gateway is at")).unwrap();
-        std::thread::spawn(move || said.for_each(drop));
-        let address = line.rsplit("http://").next().unwrap().split([',', ' ']).next().unwrap();
-        (Demo(child), address.trim_end_matches('.').parse().unwrap())
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// The example APIs of the demo, and where they are.
+fn demo() -> (Program, SocketAddr) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
+    command.args(["demo", "--listen", "127.0.0.1:0", "--upstreams", "127.0.0.1:0"]);
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let line = said.find(|line| line.contains("The gateway is at")).unwrap();
+    std::thread::spawn(move || said.for_each(drop));
+    let address = line.rsplit("http://").next().unwrap().split([',', ' ']).next().unwrap();
+    (Program(child), address.trim_end_matches('.').parse().unwrap())
 }
 
 /// 1 list, 156 cases, 156 of what is general, and once the levels that 60 of them share.
@@ -39,7 +30,7 @@ const CALLS: usize = 314;
 
 #[test]
 fn the_inbox_is_one_trace_of_its_request_its_steps_and_its_calls() {
-    let (_demo, apis) = Demo::begin();
+    let (_demo, apis) = demo();
     let (collector, asked) = server(&[200]);
     let folder = Folder::new("inbox");
     let inbox = "
@@ -58,8 +49,8 @@ fn the_inbox_is_one_trace_of_its_request_its_steps_and_its_calls() {
         ),
     )
     .unwrap();
-    let gateway = Gateway::start(["run".into(), folder.path("gateway.yaml")], []).unwrap();
-    let answer = ask(gateway.address, b"GET /inbox HTTP/1.1\r\nhost: shop.test\r\nconnection: close\r\n\r\n");
+    let gateway = Gateway::run(folder.path("gateway.yaml"));
+    let answer = exchange(gateway.address, b"GET /inbox HTTP/1.1\r\nhost: shop.test\r\nconnection: close\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     // The request, four steps that make calls, and their calls.
     let spans = spans(&asked, 1 + 4 + CALLS);

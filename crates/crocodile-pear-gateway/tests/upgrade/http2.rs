@@ -1,11 +1,9 @@
 //! Upgrades between a client of HTTP/1.1 and an upstream of HTTP/2.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
 
+use crate::stage::client::exchange;
 use crate::upgrade::scene::Scene;
 
 /// Hints, then the request's body as the answer's, with its trailers and what it said of them in the head.
@@ -49,14 +47,7 @@ async fn hints_and_trailers_pass_from_one_version_of_http_to_the_other() {
              3\r\none\r\n0\r\nx-sum: 3\r\n\r\n"
         );
         let address = gateway.address;
-        let asked = tokio::task::spawn_blocking(move || {
-            let mut client = TcpStream::connect(address).unwrap();
-            client.write_all(request.as_bytes()).unwrap();
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).unwrap();
-            answer
-        });
-        let answer = asked.await.unwrap();
+        let answer = tokio::task::spawn_blocking(move || exchange(address, request)).await.unwrap();
         assert!(
             answer.starts_with("HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\n"),
             "{answer}"

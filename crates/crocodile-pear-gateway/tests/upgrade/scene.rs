@@ -42,7 +42,7 @@ impl Scene {
         let name = format!("upgrade-{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::write(&file, config(&listener.local_addr().unwrap().to_string())).unwrap();
-        let gateway = Gateway::start(["run".as_ref(), file.as_os_str()], []).unwrap();
+        let gateway = Gateway::run(&file);
         Scene { gateway, file, listener }
     }
 

@@ -67,13 +67,6 @@ impl Echo {
         stream.set_nodelay(true).unwrap();
         client_async(request, stream).await.unwrap()
     }
-
-    /// The memory of the gateway's process, in bytes.
-    fn memory(&self) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.gateway.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
-    }
 }
 
 async fn echo(stream: TcpStream, closes: mpsc::UnboundedSender<Option<CloseFrame>>) {
@@ -214,10 +207,10 @@ async fn what_a_connection_costs_that_rests() {
     // What is there once, whoever comes, is there before the count begins.
     let (first, _) = echo.connect().await;
     converse(first, 0, SIZES.len()).await;
-    let before = echo.memory();
+    let before = echo.gateway.resident();
     let mut sockets: Vec<Socket> =
         join_all((0..connections).map(|_| echo.connect())).await.into_iter().map(|(socket, _)| socket).collect();
-    let fresh = (echo.memory() - before) / connections;
+    let fresh = (echo.gateway.resident() - before) / connections as u64;
     for (connection, socket) in sockets.iter_mut().enumerate() {
         for number in 0..SIZES.len() {
             let sent = message(connection, number);
@@ -225,7 +218,7 @@ async fn what_a_connection_costs_that_rests() {
             assert!(socket.next().await.unwrap().unwrap() == sent);
         }
     }
-    let used = (echo.memory() - before) / connections;
+    let used = (echo.gateway.resident() - before) / connections as u64;
     println!(
         "{connections} connections at rest: {fresh} B each before their first message, {used} B after 20 of up to 1 MiB"
     );

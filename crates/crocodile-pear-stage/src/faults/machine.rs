@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,8 +13,8 @@ use socket2::SockRef;
 use super::{Ask, Config, Fault, Meanwhile, Scenery, Staged, UNNOTICED};
 use crate::gateway::Gateway;
 use crate::moody::{Mood, Server};
-use crate::pause;
 use crate::relay::{Relay, Way};
+use crate::{Program, pause};
 
 /// Others have to wait for their turn, and all are served.
 const SLOWER: Meanwhile = Meanwhile { statuses: &[], within: Duration::from_secs(2), right: 100 };
@@ -142,23 +142,14 @@ struct Own {
     server: Server,
     relay: Relay,
     held: Vec<TcpStream>,
-    busy: Vec<Spinning>,
+    busy: Vec<Program>,
     over: Arc<AtomicBool>,
     repeating: Vec<JoinHandle<()>>,
 }
 
 /// A process that does nothing else than to be busy.
-struct Spinning(Child);
-
-impl Drop for Spinning {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn spin() -> Spinning {
-    Spinning(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+fn spin() -> Program {
+    Program(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
 }
 
 impl Own {
