@@ -93,13 +93,11 @@ impl Postgres {
 
     /// Starts one with these settings.
     pub fn reached(reach: Reach, settings: &[&str]) -> Result<Self, Failure> {
-        let programs = programs().ok_or(Failure::Missing)?;
-        let folder = folder(&programs)?;
-        let made = own(&programs.join("initdb"))?
-            .args(["-A", "trust", "-N", "-U", USER, "-E", "UTF8", "--locale", "C", "-D"])
-            .arg(folder.path.join("data"))
-            .output()?;
-        succeeded(&made)?;
+        let Cluster { programs, folder } = Cluster::new()?;
+        Self::begin(programs, folder, reach, settings)
+    }
+
+    fn begin(programs: PathBuf, folder: Folder, reach: Reach, settings: &[&str]) -> Result<Self, Failure> {
         let listen = match reach {
             Reach::Machine => "listen_addresses=127.0.0.1",
             Reach::User => "listen_addresses=",
@@ -185,6 +183,40 @@ impl Postgres {
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())
+    }
+}
+
+/// The files of a new server. For a program that starts many servers: a copy costs a tenth of the CPU time of `initdb`.
+pub struct Cluster {
+    programs: PathBuf,
+    folder: Folder,
+}
+
+impl Cluster {
+    /// Makes the files.
+    ///
+    /// # Errors
+    /// No server is installed, or `initdb` fails.
+    pub fn new() -> Result<Self, Failure> {
+        let programs = programs().ok_or(Failure::Missing)?;
+        let folder = folder(&programs)?;
+        let made = own(&programs.join("initdb"))?
+            .args(["-A", "trust", "-N", "-U", USER, "-E", "UTF8", "--locale", "C", "-D"])
+            .arg(folder.path.join("data"))
+            .output()?;
+        succeeded(&made)?;
+        Ok(Cluster { programs, folder })
+    }
+
+    /// Starts a server with these settings on a copy of the files, as [`Postgres::start`] does.
+    ///
+    /// # Errors
+    /// The files cannot be copied, or the server does not start.
+    pub fn start(&self, settings: &[&str]) -> Result<Postgres, Failure> {
+        let folder = folder(&self.programs)?;
+        let mut copy = own(Path::new("cp"))?;
+        succeeded(&copy.arg("-a").arg(self.folder.path.join("data")).arg(&folder.path).output()?)?;
+        Postgres::begin(self.programs.clone(), folder, Reach::Machine, settings)
     }
 }
 

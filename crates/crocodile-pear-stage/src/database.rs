@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crocodile_pear_demo::postgres::{Failure, Postgres};
+use crocodile_pear_demo::postgres::{Cluster, Failure, Postgres};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
@@ -20,6 +20,9 @@ pub const OF_GATEWAYS: &str = "application_name = 'crocodile-pear'";
 
 /// The server that tests share. Its watcher ends it with the process.
 static SHARED: OnceLock<Option<Arc<Postgres>>> = OnceLock::new();
+
+/// The files that each server begins with.
+static CLUSTER: OnceLock<Result<Cluster, Failure>> = OnceLock::new();
 
 static DATABASES: AtomicUsize = AtomicUsize::new(0);
 
@@ -116,14 +119,16 @@ impl Database {
 
 /// A server with these settings; `None` where PostgreSQL is not installed.
 pub fn launch(settings: &[&str]) -> Option<Postgres> {
-    match Postgres::start(&[&["fsync=off", "log_min_messages=fatal"], settings].concat()) {
-        Ok(server) => Some(server),
-        Err(Failure::Failed(why)) => panic!("PostgreSQL does not start: {why}"),
+    let cluster = match CLUSTER.get_or_init(Cluster::new) {
+        Ok(cluster) => cluster,
+        Err(Failure::Failed(why)) => panic!("PostgreSQL cannot be set up: {why}"),
         Err(Failure::Missing) => {
             crate::skip("postgresql");
-            None
+            return None;
         }
-    }
+    };
+    let started = cluster.start(&[&["fsync=off", "log_min_messages=fatal"], settings].concat());
+    Some(started.unwrap_or_else(|why| panic!("PostgreSQL does not start: {why:?}")))
 }
 
 /// A connection of the test's.
