@@ -204,9 +204,11 @@ const listColumns = [
 ];
 const list = table($("list"), listColumns, "None is kept.");
 choice("view", ["recent", "slowest", "failed"], state.view, (view) => { state.view = view; load(); });
-let asked = 0;
-async function load(first) {
+let asked = 0, first = false;
+// With `opens`, the first request of the list is shown. The page may ask again before the answer comes; then that answer counts.
+async function load(opens) {
   const turn = ++asked;
+  first ||= Boolean(opens);
   const response = await fetch(`/requests?view=${state.view}&route=${state.route}`).catch(() => null);
   if (!response || !response.ok || turn !== asked) return;
   const { requests } = await response.json();
@@ -215,8 +217,10 @@ async function load(first) {
     refresh(listColumns)(row, request);
     if (request.id === state.id) row.setAttribute("aria-current", "true"); else row.removeAttribute("aria-current");
   });
-  if (first && requests.length) show(requests[0].id);
-  else if (first) $("detail").replaceChildren(h("p", { class: "empty" }, "No request of this route is kept."));
+  if (!first) return;
+  first = false;
+  if (requests.length) show(requests[0].id);
+  else $("detail").replaceChildren(h("p", { class: "empty" }, "No request of this route is kept."));
 }
 function narrow(route) {
   state.route = route === null ? "" : String(route);
@@ -232,6 +236,7 @@ function open(route, view) {
   $("requests").focus({ preventScroll: true });
 }
 async function show(id) {
+  first = false;
   state.id = id;
   for (const row of list.body.children) { if (row.dataset.key === id) row.setAttribute("aria-current", "true"); else row.removeAttribute("aria-current"); }
   const response = await fetch("/requests/" + encodeURIComponent(id)).catch(() => null);
@@ -306,11 +311,13 @@ const counted = { period: "day", grouping: "route" };
 async function sumUp() {
   $("analytics").hidden = !state.status || !state.status.analytics;
   if ($("analytics").hidden) return;
-  const query = `${periods[counted.period]}&span=all&by=${counted.grouping}`;
+  const wanted = () => `${periods[counted.period]}&span=all&by=${counted.grouping}`, query = wanted();
   const response = await fetch("/analytics?" + query).catch(() => null);
   if (!response || !response.ok) return;
-  $("csv").setAttribute("href", `/analytics?${query}&format=csv`);
   const all = await response.json();
+  // Something else may have been chosen meanwhile.
+  if (query !== wanted()) return;
+  $("csv").setAttribute("href", `/analytics?${query}&format=csv`);
   all.forEach((row) => { row.name = row[counted.grouping] || (counted.grouping === "route" ? "no endpoint" : "no consumer"); });
   const most = all.sort((a, b) => b.requests - a.requests).slice(0, 100);
   figures.show(most, (row) => row.name, cells(figureColumns), refresh(figureColumns));
