@@ -116,7 +116,7 @@ const STREAM: &str = "  GET /c:
 fn what_cannot_share_is_not_kept_waiting_by_what_can() {
     let Some(database) = Database::shared() else { return };
     database.connect().run("create table a (n int)").unwrap();
-    let scene = gateway("fair", &database, ", connections: 2", STREAM);
+    let scene = gateway("fair", &database, ", connections: 2, wait: 20s", STREAM);
     for _ in 0..5 {
         assert_eq!(scene.client().get("/c").status, 200);
     }
