@@ -189,18 +189,19 @@ fn what_is_trusted_for_a_while_is_not_trusted_longer() {
     scene.listens(1);
     let mut client = scene.client();
     client.get("/items/1");
+    let before = Instant::now();
     drop(database);
     until("it is lost", || scene.metric("crocodile_pear_events_up") == 0);
-    let lost = Instant::now();
     let calls = || shop.asked.load(Ordering::SeqCst);
     client.get("/items/1");
     // On a busy machine the second may be over.
-    assert!(calls() == 1 || lost.elapsed() > Duration::from_millis(900));
+    let trust = Duration::from_secs(1);
+    assert!(calls() == 1 || before.elapsed() >= trust);
     until("it is trusted no longer", || {
         scene.client().get("/items/1");
         calls() > 1
     });
-    assert!(lost.elapsed() > Duration::from_millis(500));
+    assert!(before.elapsed() >= trust);
 }
 
 #[test]
