@@ -76,7 +76,7 @@ fn a_database_that_is_silent_opens_the_breaker() {
     let Some(database) = Database::start() else { return };
     let settings = ", timeout: 300ms, breaker: { failures: 2, open: 500ms, probes: 1 }";
     let scene = gateway("breaker_silent", &database, settings, ENDPOINTS);
-    assert_eq!(scene.client().get("/a").status, 200);
+    scene.until("it serves", || scene.client().get("/a").status == 200);
     database.signal("STOP");
     opens(&scene);
     database.signal("CONT");

@@ -7,6 +7,7 @@ use std::thread;
 use crate::outages::load::Load;
 use crate::outages::scene::{Scene, config, get};
 use crate::stage::moody::Server;
+use crate::stage::until;
 
 /// Priority, weight, and the server.
 type Record = (u16, u16, SocketAddr);
@@ -140,6 +141,6 @@ fn a_service_that_is_not_known_is_told_and_found_later() {
     scene.until_at_least("crocodile_pear_upstream_resolutions_failed_total", "shop", 2);
     services.set(&[(0, 0, server.address)]);
     scene.gateway.logged("*DNS lookup succeeds again*").unwrap();
-    assert!(get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
+    until("it is called", || get(scene.address(), "/item").starts_with("HTTP/1.1 200 "));
     scene.until_at_least("crocodile_pear_server_checks_total", "shop", 3);
 }
