@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::databases::database::Database;
 use crate::databases::gateway;
+use crate::stage::scene::Scene;
 
 /// Much less than this is the rule; a busy machine adds to it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,6 +34,20 @@ fn a_database_that_is_away_is_503_until_it_is_there() {
     let begun = Instant::now();
     scene.until("it serves again", || scene.client().get("/a").status == 200);
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_core_that_can_open_no_connection_uses_one_of_another_core() {
+    let Some(database) = Database::shared() else { return };
+    database.connect().run("create role single login connection limit 1").unwrap();
+    let url = database.url().replace("postgres@", "single@");
+    let config = format!("databases:\n  main: {{ url: '{url}', connections: 8, wait: 5s }}\nendpoints:\n{READ}");
+    let scene = Scene::new("databases_single", &config);
+    // Each client comes to one of two cores.
+    for _ in 0..20 {
+        let reply = scene.client().get("/a");
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
 }
 
 #[test]

@@ -254,7 +254,7 @@ impl DatabasePool {
         let mut dead = Vec::new();
         let mut state = self.lock();
         let taken = loop {
-            match state.find(core, self.bounds.most) {
+            match state.find(core, self.bounds.most, patience) {
                 FoundConnection::Link(link) if link.client.is_closed() => {
                     state.live -= 1;
                     state.owned[link.core()] -= 1;
@@ -519,12 +519,14 @@ enum FoundConnection {
 }
 
 impl PoolState {
-    /// Finds a connection of this core's own, room for another, or a connection of another core.
-    fn find(&mut self, core: usize, most: usize) -> FoundConnection {
+    /// Finds a connection of this core's own, room for another, or a connection of another core. A statement that may wait gets the
+    /// latter also while none may be opened: nobody would give it to the statement later.
+    fn find(&mut self, core: usize, most: usize, patience: Patience) -> FoundConnection {
         if let Some(link) = self.wake(core) {
             return FoundConnection::Link(link);
         }
-        if self.open < most {
+        let rests = patience == Patience::Queue && self.resting != 0;
+        if self.open < most && !(rests && self.pauses()) {
             return FoundConnection::Room;
         }
         let other = cores(self.resting).max_by_key(|at| self.owned[*at]);
@@ -555,9 +557,9 @@ impl PoolState {
         self.queued |= 1 << core;
     }
 
-    /// Whether a connection should move to this core: it has fewer than the one that opened it.
+    /// Whether a connection should move to this core: it has fewer than the one that opened it, and may open one.
     fn is_needed(&self, core: usize, link: &PooledConnection) -> bool {
-        link.core() != core && self.owned[link.core()] > self.owned[core] + 1
+        link.core() != core && self.owned[link.core()] > self.owned[core] + 1 && !self.pauses()
     }
 
     /// Another core opens a connection instead of this one.
