@@ -254,7 +254,7 @@ impl DatabasePool {
         let mut dead = Vec::new();
         let mut state = self.lock();
         let taken = loop {
-            match state.find(core, self.bounds.most, patience) {
+            match state.find(core, self.bounds.most) {
                 FoundConnection::Link(link) if link.client.is_closed() => {
                     state.live -= 1;
                     state.owned[link.core()] -= 1;
@@ -519,14 +519,13 @@ enum FoundConnection {
 }
 
 impl PoolState {
-    /// Finds a connection of this core's own, room for another, or a connection of another core. A statement that may wait gets the
-    /// latter also while none may be opened: nobody would give it to the statement later.
-    fn find(&mut self, core: usize, most: usize, patience: Patience) -> FoundConnection {
+    /// Finds a connection of this core's own, room for another, or a connection of another core. The latter is used also while none may
+    /// be opened: an idle connection is given to no statement that waits.
+    fn find(&mut self, core: usize, most: usize) -> FoundConnection {
         if let Some(link) = self.wake(core) {
             return FoundConnection::Link(link);
         }
-        let rests = patience == Patience::Queue && self.resting != 0;
-        if self.open < most && !(rests && self.pauses()) {
+        if self.open < most && (self.resting == 0 || !self.pauses()) {
             return FoundConnection::Room;
         }
         let other = cores(self.resting).max_by_key(|at| self.owned[*at]);
