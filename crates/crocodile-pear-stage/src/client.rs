@@ -65,18 +65,27 @@ enum Read1 {
     Reset,
 }
 
-/// The whole answer to the bytes of a request, on a connection of its own that the gateway ends.
+/// Sends the bytes of a request on a new connection, and returns all that comes until the gateway closes it.
 pub fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut answer = Vec::new();
     // A gateway may answer and leave before it has read everything.
     let _ = stream.write_all(request.as_ref());
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
+    String::from_utf8_lossy(&rest(stream, "a request")).into_owned()
 }
 
-/// The status of an answer that begins like this; 0 if it is none.
+/// Reads to the end of the connection. If that does not come, the gateway hangs.
+pub fn rest(mut stream: TcpStream, told: &str) -> Vec<u8> {
+    let mut read = Vec::new();
+    match stream.read_to_end(&mut read) {
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {}
+        Err(error) => panic!("{error} after {} for {told}", read.escape_ascii()),
+    }
+    read
+}
+
+/// The status in the first line of an answer; 0 if there is none.
 pub fn status(answer: &str) -> u16 {
     answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
 }

@@ -1,14 +1,10 @@
 //! A gateway before a shop, and a client that asks.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::client::{Client, Head};
 use crate::gateway::Gateway;
-use crate::scratch;
 use crate::shop::Shop;
-
-static SCENES: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Scene {
     pub gateway: Gateway,
@@ -35,11 +31,8 @@ impl Answer {
 impl Scene {
     /// `config` without `listen`, and with `${SHOP}` for the upstream.
     pub fn new(config: &str, shop: &Shop) -> Self {
-        let name = format!("front_{}.yaml", SCENES.fetch_add(1, Ordering::Relaxed));
-        let path = scratch(name);
-        std::fs::write(&path, format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}")).unwrap();
-        let shop = ("SHOP".to_owned(), shop.address.to_string());
-        let gateway = Gateway::start(["run".as_ref(), path.as_os_str()], [shop]).unwrap();
+        let config = config.replace("${SHOP}", &shop.address.to_string());
+        let gateway = Gateway::of(format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nthreads: 2\n{config}"));
         let admin = gateway.admin().unwrap();
         let client = Client::connect(gateway.address).unwrap();
         Scene { gateway, admin, client }

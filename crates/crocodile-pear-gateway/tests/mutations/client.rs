@@ -1,27 +1,17 @@
 //! Clients: what they send, and what must come back.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::mutations::mutate::{REQUESTS, dice, mutate};
 use crate::mutations::upstream::belongs;
 use crate::stage::PATIENCE;
+use crate::stage::client::rest;
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
-}
-
-/// Reads to the end of the connection. That it does not come is a hang.
-fn rest(mut stream: TcpStream, told: &str) -> Vec<u8> {
-    let mut read = Vec::new();
-    match stream.read_to_end(&mut read) {
-        Ok(_) => {}
-        Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {}
-        Err(error) => panic!("{error} after {} for {told}", read.escape_ascii()),
-    }
-    read
 }
 
 /// Sends a message with faults, and a good one behind it.
