@@ -1,6 +1,5 @@
 //! The documents that the code writes, which must not differ from it.
 
-use std::fmt::Write;
 use std::fs;
 
 use crocodile_pear::unstable::config::spec::{Json, schema};
@@ -27,14 +26,10 @@ fn same(path: &str, made: &str) {
 fn the_schema_beside_the_examples_is_the_code_s() {
     let mut rest = document();
     let definitions = rest.as_object_mut().and_then(|fields| fields.remove("$defs")).unwrap();
-    let mut schema = rest.to_string();
-    assert_eq!(schema.pop(), Some('}'));
-    schema.push_str(",\n\"$defs\":{");
-    for (n, (name, definition)) in definitions.as_object().unwrap().iter().enumerate() {
-        let comma = if n == 0 { "" } else { "," };
-        write!(schema, "{comma}\n{name:?}:{definition}").unwrap();
-    }
-    schema.push_str("\n}}\n");
+    let lines = definitions.as_object().unwrap().iter().map(|(name, definition)| format!("{name:?}:{definition}"));
+    let lines = lines.collect::<Vec<_>>().join(",\n");
+    let head = rest.to_string();
+    let schema = format!("{},\n\"$defs\":{{\n{lines}\n}}}}\n", head.strip_suffix('}').unwrap());
     let read: Json = serde_json::from_str(&schema).unwrap();
     assert_eq!(read, document());
     same("examples/crocodile-pear.schema.json", &schema);
