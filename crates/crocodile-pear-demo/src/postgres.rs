@@ -186,7 +186,7 @@ impl Postgres {
     }
 }
 
-/// The files of a new server. For a program that starts many servers: a copy costs a tenth of the CPU time of `initdb`.
+/// The files of a new server. A program that starts many servers copies them: a copy costs a tenth of the CPU time of `initdb`.
 pub struct Cluster {
     programs: PathBuf,
     folder: Folder,

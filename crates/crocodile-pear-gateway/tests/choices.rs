@@ -24,7 +24,7 @@ fn named(name: &'static str) -> Shop {
     })
 }
 
-/// Asks for these users before it reads; whether each is on the new side.
+/// Sends a request for each user before it reads the answers. Returns for each whether the new side answered.
 fn pipeline(client: &mut Client, users: &[usize]) -> Vec<bool> {
     let request = |user: &usize| format!("GET /shop HTTP/1.1\r\nhost: h\r\nx-user: {user}\r\n\r\n");
     users.iter().for_each(|user| client.write(&request(user)));

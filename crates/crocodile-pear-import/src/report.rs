@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crocodile_pear_spec::document::{self, ProblemFormat, Sources};
 use crocodile_pear_spec::visible;
 
-/// The fate of a setting. They are in the order of how much an operator must know of them.
+/// The fate of a setting. The more an operator must know of a fate, the later it stands here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fate {
     /// The source's own gateway does nothing with it.

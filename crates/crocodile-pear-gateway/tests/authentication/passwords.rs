@@ -102,7 +102,7 @@ fn ticks(gateway: &Gateway) -> u64 {
 fn an_unknown_user_takes_as_long_and_a_flood_is_turned_away() {
     std::fs::write(folder("costly").join("users"), format!("ada:{}\n", costly())).unwrap();
     let gateway = gateway("costly", CONFIG);
-    // CPU time of the process, in ticks: the time of the clock says more of the machine.
+    // CPU time of the process, in ticks. On a busy machine, the clock measures other programs, too.
     let took = |user: &str, passwords: &[&str; 5], status: u16| {
         let before = ticks(&gateway);
         passwords.iter().for_each(|password| assert_eq!(basic(&gateway, user, password).status, status));

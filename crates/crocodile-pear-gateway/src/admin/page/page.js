@@ -205,7 +205,7 @@ const listColumns = [
 const list = table($("list"), listColumns, "None is kept.");
 choice("view", ["recent", "slowest", "failed"], state.view, (view) => { state.view = view; load(); });
 let asked = 0, first = false;
-// With `opens`, the first request of the list is shown. The page may ask again before the answer comes; then that answer counts.
+// With `opens`, the first request of the list is shown. The page may ask again before the answer comes; then the later answer counts.
 async function load(opens) {
   const turn = ++asked;
   first ||= Boolean(opens);
