@@ -508,7 +508,7 @@ fn long_numbers_are_paid_for_when_they_are_compared() {
 #[test]
 fn a_search_pays_while_it_goes_on() {
     let texts = ["a".repeat(1 << 18), ["a".repeat(1 << 18), "x".to_owned()].concat()];
-    let patterns = ["(?=.*[0-9])[a-z]+!", "^(?:(?=.*x).)*y$", "(?<!b)(?=.*c)a", "(a+)(?=.*\\\\1b)"];
+    let patterns = ["(?=.*[0-9])[a-z]+!", "^(?:(?=.*a).)*y$", "(?<!b)(?=.*c)a", "(a+)(?=.*\\\\1b)"];
     for (pattern, text) in patterns.iter().flat_map(|pattern| texts.iter().map(move |text| (pattern, text))) {
         let (filter, text) = (compiled(&format!("test(\"{pattern}\")")), read(&format!("\"{text}\"")));
         let search = || filter.evaluate(text.clone(), &mut |_| value::null(), 1_000_000);
