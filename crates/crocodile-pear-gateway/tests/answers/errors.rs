@@ -113,16 +113,31 @@ fn shop() -> Shop {
     })
 }
 
+/// Two names of the shop. A call to `late` times out soon; the others have time also on a busy machine.
+const UPSTREAMS: [&str; 2] = ["shop", "late"];
+
+const CONFIG: &str = "upstreams:\n\
+    \x20 shop: { url: 'http://${SHOP}', retry: { attempts: 1 } }\n\
+    \x20 late: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } }\n\
+    endpoints:\n";
+
+/// The upstream to ask for `/how/HOW`.
+fn upstream(how: &str) -> &'static str {
+    UPSTREAMS[usize::from(how == "timeout")]
+}
+
 fn config() -> String {
-    let mut config =
-        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
+    let mut config = CONFIG.to_owned();
     for ((name, steps), format) in STEPS.into_iter().flat_map(|step| FORMATS.map(|format| (step, format))) {
         for (on_error, bodies) in ON_ERROR.into_iter().flat_map(|on_error| [(on_error, true), (on_error, false)]) {
-            writeln!(
-                config,
-                "  GET /{name}/{format}/{on_error}/{bodies}/{{how}}:\n    pipeline:\n      - {steps}\n      - concatenate: {{ as: {format}, body_only: {bodies}, order: request, on_error: '{on_error}' }}"
-            )
-            .unwrap();
+            for upstream in UPSTREAMS {
+                let steps = steps.replace("shop", upstream);
+                writeln!(
+                    config,
+                    "  GET /{upstream}/{name}/{format}/{on_error}/{bodies}/{{how}}:\n    pipeline:\n      - {steps}\n      - concatenate: {{ as: {format}, body_only: {bodies}, order: request, on_error: '{on_error}' }}"
+                )
+                .unwrap();
+            }
         }
     }
     config
@@ -173,7 +188,7 @@ fn each_failure_is_what_on_error_says_behind_each_step() {
     // With more at the same time, a busy machine does not answer within the timeout of the upstream.
     in_parallel(36, rows, |(name, on_error, format)| {
         for (bodies, (how, does)) in [true, false].into_iter().flat_map(|bodies| HOWS.map(|how| (bodies, how))) {
-            let target = format!("/{name}/{format}/{on_error}/{bodies}/{how}");
+            let target = format!("/{}/{name}/{format}/{on_error}/{bodies}/{how}", upstream(how));
             let heard = listen(&mut Client::connect(address).unwrap(), &target);
             check(Cell { name, format, on_error, bodies, does }, &format!("{target}: {heard:?}"), heard);
         }
@@ -242,12 +257,12 @@ fn no_failure_is_a_row_of_a_table() {
         };
         stream.write_all(&answer(200, "content-type: application/json\r\n", format!("{{\"n\":{number}}}")))
     });
-    let mut config =
-        "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\nendpoints:\n".to_owned();
-    for on_error in ON_ERROR {
+    let mut config = CONFIG.to_owned();
+    for (upstream, on_error) in UPSTREAMS.into_iter().flat_map(|upstream| ON_ERROR.map(|on_error| (upstream, on_error)))
+    {
         writeln!(
             config,
-            "  GET /{on_error}/{{how}}: {{ pipeline: [ {{ requests: {{ a: shop /first, b: 'shop /how/{{how}}', c: shop /last }} }}, \
+            "  GET /{upstream}/{on_error}/{{how}}: {{ pipeline: [ {{ requests: {{ a: shop /first, b: '{upstream} /how/{{how}}', c: shop /last }} }}, \
              {{ concatenate: {{ body_only: true, order: request, on_error: '{on_error}' }} }}, {{ convert: csv }} ] }}"
         )
         .unwrap();
@@ -257,8 +272,8 @@ fn no_failure_is_a_row_of_a_table() {
         [("200", 200), ("301", 502), ("404", 404), ("404-empty", 404), ("503", 502), ("cut", 502), ("timeout", 504)]
     {
         for on_error in ON_ERROR {
-            let (status, text, ended) =
-                listen(&mut Client::connect(scene.gateway.address).unwrap(), &format!("/{on_error}/{how}"));
+            let target = format!("/{}/{on_error}/{how}", upstream(how));
+            let (status, text, ended) = listen(&mut Client::connect(scene.gateway.address).unwrap(), &target);
             let told = format!("{how}, {on_error}: {status} {text:?} {ended}");
             assert!(!text.contains("data"), "{told}");
             let rows: Vec<&str> = text.lines().collect();
@@ -281,15 +296,12 @@ fn no_failure_is_a_row_of_a_table() {
 #[test]
 fn a_statement_is_not_run_for_what_failed() {
     let Some(database) = Database::start() else { return };
-    let mut config = format!(
-        "databases: {{ main: {{ url: '{}' }} }}\n\
-         upstreams: {{ shop: {{ url: 'http://${{SHOP}}', timeout: 1s, retry: {{ attempts: 1 }} }} }}\nendpoints:\n",
-        database.url()
-    );
-    for on_error in ON_ERROR {
+    let mut config = format!("databases: {{ main: {{ url: '{}' }} }}\n{CONFIG}", database.url());
+    for (upstream, on_error) in UPSTREAMS.into_iter().flat_map(|upstream| ON_ERROR.map(|on_error| (upstream, on_error)))
+    {
         writeln!(
             config,
-            "  GET /{on_error}/{{how}}: {{ pipeline: [ {{ requests: {{ a: shop /good, b: 'shop /how/{{how}}', c: shop /last }} }}, \
+            "  GET /{upstream}/{on_error}/{{how}}: {{ pipeline: [ {{ requests: {{ a: shop /good, b: '{upstream} /how/{{how}}', c: shop /last }} }}, \
              {{ sql: {{ to: main, query: 'select $1::int * 10 as n', values: [.], one: true }} }}, \
              {{ transform: 'if type == \"object\" then .n else . end' }}, \
              {{ concatenate: {{ body_only: true, order: request, on_error: '{on_error}' }} }} ] }}"
@@ -300,8 +312,8 @@ fn a_statement_is_not_run_for_what_failed() {
     let scene = Scene::new(&config, &shop);
     for (how, does) in HOWS {
         for on_error in ON_ERROR {
-            let (status, text, ended) =
-                listen(&mut Client::connect(scene.gateway.address).unwrap(), &format!("/{on_error}/{how}"));
+            let target = format!("/{}/{on_error}/{how}", upstream(how));
+            let (status, text, ended) = listen(&mut Client::connect(scene.gateway.address).unwrap(), &target);
             let told = format!("{how}, {on_error}: {status} {text:?} {ended}");
             assert!(!text.contains("\"data\""), "{told}");
             let wanted = match does {
@@ -329,22 +341,21 @@ fn a_statement_is_not_run_for_what_failed() {
 
 #[test]
 fn a_whole_of_which_a_part_failed_fails() {
-    let config = "upstreams: { shop: { url: 'http://${SHOP}', timeout: 1s, retry: { attempts: 1 } } }\n\
-        endpoints:\n\
-        \x20 GET /merge/{how}: { pipeline: [ requests: { a: shop /good, b: 'shop /how/{how}' }, merge: '[$a, $b]' ] }\n\
-        \x20 GET /list/{how}: { pipeline: [ requests: { a: shop /good, b: 'shop /how/{how}' }, merge: . ] }\n\
-        \x20 GET /follow/{how}: { pipeline: [ request: 'shop /paths/{how}', follow: { link: '\"/\" + .[1]', as: it } ] }\n\
-        \x20 GET /follows/{how}: { pipeline: [ request: 'shop /paths/{how}', follow: { link: '\"/\" + .[]', limit: 3 } ] }\n\
-        \x20 GET /chained/{how}: { pipeline: [ request: 'shop /how/{how}', request: 'shop /good?{.}' ] }\n\
-        \x20 GET /several/{how}: { pipeline: [ request: { to: shop, path: '/{.}', for_each: '\"how/\\($path.how)\", \"how/\\($path.how)\"' } ] }\n";
+    const ROUTES: &str = "\
+        \x20 GET /shop/merge/{how}: { pipeline: [ requests: { a: shop /good, b: 'shop /how/{how}' }, merge: '[$a, $b]' ] }\n\
+        \x20 GET /shop/list/{how}: { pipeline: [ requests: { a: shop /good, b: 'shop /how/{how}' }, merge: . ] }\n\
+        \x20 GET /shop/follow/{how}: { pipeline: [ request: 'shop /paths/{how}', follow: { link: '\"/\" + .[1]', as: it } ] }\n\
+        \x20 GET /shop/follows/{how}: { pipeline: [ request: 'shop /paths/{how}', follow: { link: '\"/\" + .[]', limit: 3 } ] }\n\
+        \x20 GET /shop/chained/{how}: { pipeline: [ request: 'shop /how/{how}', request: 'shop /good?{.}' ] }\n\
+        \x20 GET /shop/several/{how}: { pipeline: [ request: { to: shop, path: '/{.}', for_each: '\"how/\\($path.how)\", \"how/\\($path.how)\"' } ] }\n";
     let shop = shop();
-    let scene = Scene::new(config, &shop);
+    let scene = Scene::new(&format!("{CONFIG}{ROUTES}{}", ROUTES.replace("shop", "late")), &shop);
     for step in ["merge", "list", "follow", "follows", "chained", "several"] {
         for (how, does) in HOWS {
             let (Does::Refused(own, wanted) | Does::Fails(wanted @ own)) = does else { continue };
-            let (status, text, ended) =
-                listen(&mut Client::connect(scene.gateway.address).unwrap(), &format!("/{step}/{how}"));
-            let told = format!("/{step}/{how}: {status} {text} {ended}");
+            let target = format!("/{}/{step}/{how}", upstream(how));
+            let (status, text, ended) = listen(&mut Client::connect(scene.gateway.address).unwrap(), &target);
+            let told = format!("{target}: {status} {text} {ended}");
             if step == "several" && !ended {
                 continue;
             }
