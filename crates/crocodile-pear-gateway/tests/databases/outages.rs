@@ -39,15 +39,45 @@ fn a_database_that_is_away_is_503_until_it_is_there() {
 #[test]
 fn a_core_that_can_open_no_connection_uses_one_of_another_core() {
     let Some(database) = Database::shared() else { return };
-    database.connect().run("create role single login connection limit 1").unwrap();
+    let session = database.connect();
+    session.run("create role single login connection limit 1").unwrap();
     let url = database.url().replace("postgres@", "single@");
     let config = format!("databases:\n  main: {{ url: '{url}', connections: 8, wait: 5s }}\nendpoints:\n{READ}");
     let scene = Scene::new("databases_single", &config);
+    scene.until("the check of the statements has left", || session.sessions("true") == 0);
     // Each client comes to one of two cores.
     for _ in 0..20 {
         let reply = scene.client().get("/a");
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
+}
+
+#[test]
+fn statements_that_wait_open_connections_as_soon_as_they_may() {
+    let Some(database) = Database::shared() else { return };
+    let session = database.connect();
+    session.run("create role narrow login connection limit 1; select pg_advisory_lock(1)").unwrap();
+    let url = database.url().replace("postgres@", "narrow@");
+    let config = format!(
+        "databases:\n  main: {{ url: '{url}', connections: 8, wait: 20s, timeout: 60s }}\nendpoints:\n  \
+         POST /held: {{ pipeline: [ sql: {{ to: main, query: 'select pg_advisory_xact_lock(1)::text as a', timeout: 60s }} ] }}\n  \
+         POST /a: {{ pipeline: [ sql: {{ to: main, query: select 1 as a, one: true }} ] }}\n"
+    );
+    let scene = Scene::new("databases_narrow", &config);
+    scene.until("the check of the statements has left", || session.sessions("true") == 0);
+    let mut held = scene.client();
+    held.write("POST /held HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n");
+    scene.until("it is held", || session.sessions("wait_event_type = 'Lock'") == 1);
+    let mut waiting: Vec<_> = (0..3).map(|_| scene.client()).collect();
+    waiting.iter_mut().for_each(|client| client.write("POST /a HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n"));
+    scene.gateway.logged("*cannot connect to the database*").unwrap();
+    session.run("alter role narrow connection limit 8").unwrap();
+    for client in &mut waiting {
+        let reply = client.read();
+        assert_eq!((reply.status, &*reply.body), (200, r#"{"a":1}"#));
+    }
+    session.run("select pg_advisory_unlock(1)").unwrap();
+    assert_eq!(held.read().status, 200);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -84,6 +85,8 @@ struct PoolState {
     resting: u64,
     /// When a connection may be tried again.
     pause: Option<Instant>,
+    /// The last of these times at which a waiting statement tries it.
+    retry: Option<Instant>,
 }
 
 struct LeaseWaiter {
@@ -145,6 +148,7 @@ impl DatabasePool {
             queued: 0,
             resting: 0,
             pause: None,
+            retry: None,
         };
         let shown = address.to_string();
         let shown = shown.strip_prefix("postgres://").unwrap_or(&shown).into();
@@ -205,10 +209,14 @@ impl DatabasePool {
     }
 
     async fn lease_for(self: &Arc<Self>, need: ConnectionUse) -> Result<DatabaseLease, Error> {
+        let mut until = None;
         loop {
             let lease = match self.take(thread_id::index(), Patience::Queue)? {
                 Acquired::Now(lease) => lease,
-                Acquired::Later(receiver) => self.moved(Box::pin(self.wait(receiver, need)).await?),
+                Acquired::Later(receiver) => {
+                    let until = *until.get_or_insert_with(|| Instant::now() + self.bounds.wait);
+                    self.moved(Box::pin(self.wait(receiver, need, until)).await?)
+                }
                 Acquired::Not => return Err(busy()),
             };
             if lease.link.is_some() {
@@ -241,9 +249,10 @@ impl DatabasePool {
         &self,
         receiver: oneshot::Receiver<DatabaseLease>,
         need: ConnectionUse,
+        until: Instant,
     ) -> Result<DatabaseLease, Error> {
         let _waiting = WaitingStatement::begin(self, need);
-        match tokio::time::timeout(self.bounds.wait, receiver).await {
+        match tokio::time::timeout_at(until, receiver).await {
             Ok(Ok(lease)) => Ok(lease),
             Ok(Err(_)) => Err(away()),
             Err(_) => Err(busy()),
@@ -272,8 +281,7 @@ impl DatabasePool {
                     break Acquired::Not;
                 }
                 FoundConnection::Room if !state.pauses() => {
-                    state.open += 1;
-                    state.owned[core] += 1;
+                    state.reserve(core);
                     break Acquired::Now(self.leased(core, None));
                 }
                 _ if patience == Patience::None => break Acquired::Not,
@@ -285,8 +293,22 @@ impl DatabasePool {
                 }
             }
         };
+        let retry = state.plan_retry(core, self.bounds.most);
         drop(state);
+        self.retry(retry, core);
         Ok(taken)
+    }
+
+    /// Gives the right to open a connection to a waiting statement when that is allowed again.
+    fn retry(self: &Arc<Self>, at: Option<Instant>, core: usize) {
+        let Some(at) = at else { return };
+        let lease = self.leased(core, None);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep_until(at).await;
+                drop(lease);
+            });
+        }
     }
 
     /// Attempts to connect that have failed.
@@ -327,7 +349,15 @@ impl DatabasePool {
                 let mut state = self.lock();
                 state.live += 1;
                 state.pause = None;
+                // Others that have waited for the end of the pause: one after the other.
+                let more = state.queued != 0 && state.open < self.bounds.most;
+                if more {
+                    state.reserve(lease.core);
+                }
                 drop(state);
+                if more {
+                    self.give(None, lease.core);
+                }
                 lease.link = Some(link);
                 return Ok(lease);
             }
@@ -469,7 +499,9 @@ impl DatabasePool {
                 }
                 // There is nothing to give back any more.
                 lease.pool = None;
-                return;
+                let retry = state.plan_retry(core, self.bounds.most);
+                drop(state);
+                return self.retry(retry, core);
             };
             if lease.link.is_none() {
                 // The owner of the right opens it.
@@ -530,6 +562,23 @@ impl PoolState {
         }
         let other = cores(self.resting).max_by_key(|at| self.owned[*at]);
         other.and_then(|at| self.wake(at)).map_or(FoundConnection::Nothing, FoundConnection::Link)
+    }
+
+    /// Reserves the right to open a connection.
+    fn reserve(&mut self, core: usize) {
+        self.open += 1;
+        self.owned[core] += 1;
+    }
+
+    /// Reserves the right to open a connection when that is allowed again, if statements wait. Returns that time. Each pause is followed by
+    /// one attempt, not by one of each statement.
+    fn plan_retry(&mut self, core: usize, most: usize) -> Option<Instant> {
+        if self.queued == 0 || self.open >= most || self.retry == self.pause || !self.pauses() {
+            return None;
+        }
+        self.reserve(core);
+        self.retry = self.pause;
+        self.pause
     }
 
     /// Adds an idle connection.
