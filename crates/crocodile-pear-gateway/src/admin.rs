@@ -22,7 +22,7 @@ use http::{HeaderMap, Method, Response, StatusCode};
 use self::desk::Desk;
 use self::guard::Guard;
 use self::watch::Watchers;
-use crate::gateway::live::Live;
+use crate::gateway::current_gateway::Live;
 use crate::http::response;
 use crate::listeners::admin_spec::{AdminSpec, Readiness};
 use crate::net::address::Address;
@@ -44,7 +44,7 @@ pub struct Serving {
 
 impl Serving {
     /// Stops accepting operators: another process does.
-    pub fn leave(&self) -> impl FnOnce() + Send + 'static {
+    pub fn stop_accepting(&self) -> impl FnOnce() + Send + 'static {
         let shutdown = self.shutdown.clone();
         move || shutdown.begin()
     }
@@ -183,7 +183,7 @@ impl Admin {
             return response::other_method(&request.method, &[&method]).into();
         }
         let response = match path.as_str() {
-            "/ready" if self.shutdown.leaves() => {
+            "/ready" if self.shutdown.is_announced() => {
                 let mut response = text("text/plain; charset=utf-8", "stopping\n".to_owned());
                 *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
                 response
@@ -231,7 +231,7 @@ impl Admin {
         let Page { path, query, headers } = asked;
         let make = move || match path.as_str() {
             "/metrics" => metrics::show(&live.current(), &headers),
-            "/analytics" => analytics(&query, &live.current().lasting().analytics),
+            "/analytics" => analytics(&query, &live.current().persistent().analytics),
             "/" => page::show(),
             "/status" => response::json_bytes(watchers.status(&live)),
             "/requests" => requests::list(&live.current(), &query),

@@ -2,13 +2,13 @@
 
 pub(crate) mod choices;
 pub(crate) mod config_status;
+pub mod current_gateway;
 pub(crate) mod detach;
 pub mod document;
 pub(crate) mod endpoint;
 pub(crate) mod health_checks;
 mod host_routes;
 pub(crate) mod layer_origins;
-pub mod live;
 pub(crate) mod locked_settings;
 pub(crate) mod self_call_check;
 mod serve;
@@ -49,7 +49,7 @@ use crate::net::address::{self, Address};
 use crate::net::trusted_proxies::TrustedProxies;
 use crate::runtime::tasks::{Work, Worked};
 use crate::shared::events::{self, EventSource};
-use crate::shared::persistent::Lasting;
+use crate::shared::persistent_state::PersistentState;
 use crate::shared::redis_tier::{self, Store};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
@@ -70,7 +70,7 @@ pub struct Gateway {
     /// The upstreams that have servers.
     called: IndexMap<String, Arc<ReadyUpstream>>,
     databases: IndexMap<String, Arc<Database>>,
-    lasting: Lasting,
+    persistent: PersistentState,
     /// How many bytes the caches may hold.
     memory: usize,
     resolver: Option<Resolver>,
@@ -96,7 +96,7 @@ pub struct CompileEnvironment<'a> {
     /// Gives the path of a file that the document names.
     pub paths: PathResolver<'a>,
     /// State that outlives a gateway. A reload continues with it.
-    pub lasting: &'a Lasting,
+    pub persistent: &'a PersistentState,
 }
 
 /// Upstreams and databases that have errors of their own. A reference to one of these is not reported as unknown.
@@ -144,9 +144,9 @@ impl Gateway {
         let mut upstreams = IndexMap::new();
         let listening = listening(document, given.files, problems);
         let mut sound = listening.is_some() && self_call_check::check(document, problems).is_some();
-        let carry = Carry::over(&given.lasting.carried);
+        let carry = Carry::over(&given.persistent.carried);
         let resolver = document.resolver.as_ref().map(|resolver| resolver.ready(&carry));
-        let cache = Some(given.lasting.cache.clone());
+        let cache = Some(given.persistent.cache.clone());
         let beside =
             UpstreamEnvironment { files: given.files, resolver: resolver.clone(), cache, carry: carry.clone() };
         for (name, (span, spec)) in document.upstreams.iter().flatten().filter(|(_, (_, spec))| spec.choose.is_none()) {
@@ -166,7 +166,7 @@ impl Gateway {
         let broken = named.filter(|name| !upstreams.contains_key(*name));
         let broken: Vec<&str> = broken.chain(given.unread.upstreams.iter().map(String::as_str)).collect();
         let broken = Broken { upstreams: &broken, databases: &unusable };
-        let store = document.store.as_ref().map(|store| store.compile(given.files, given.lasting, problems));
+        let store = document.store.as_ref().map(|store| store.compile(given.files, given.persistent, problems));
         sound &= !matches!(store, Some(None));
         let memory = redis_tier::memory(document.store.as_ref()).bytes();
         let store = store.flatten().flatten();
@@ -174,7 +174,7 @@ impl Gateway {
             let reading = MarkedFiles::new(given.files);
             let files = |written: &_| reading.read(written);
             let beside = UpstreamEnvironment { files: &files, ..beside.clone() };
-            let made = traces.compile(&beside, &given.lasting.spans, problems)?;
+            let made = traces.compile(&beside, &given.persistent.spans, problems)?;
             let terms = (traces.mark, reading.mark(), resolver.as_ref().map(Resolver::mark));
             Some(carry.part(("traces", terms)).settle(made))
         });
@@ -196,7 +196,7 @@ impl Gateway {
             traces: traces.clone(),
             ipv6_prefix,
             observed: document.admin.is_some(),
-            ..CompileServices::new(given.files, given.paths, given.lasting)
+            ..CompileServices::new(given.files, given.paths, given.persistent)
         };
         let mut cx = layer::Compile::at("", &services, problems);
         cx.works.extend(store.iter().map(|store| store.work.clone()));
@@ -215,7 +215,7 @@ impl Gateway {
             called: called(&upstreams),
             upstreams: upstreams.clone(),
             databases,
-            lasting: given.lasting.clone(),
+            persistent: given.persistent.clone(),
             works: Mutex::new(works),
             events: Mutex::new(events.unwrap_or_default()),
             resolver,
@@ -248,10 +248,10 @@ impl Gateway {
             let place =
                 PlaceOfLayers { group: Some(name), written: group.layers.written(), locked: &group.locked, placed };
             let places = vec![document_place.clone(), place];
-            let scenery = GroupContext { services: &services, layers, hosts, unserved, authenticates, places };
-            let (placed, whole) = gateway.place(name, group, &scenery, problems);
+            let context = GroupContext { services: &services, layers, hosts, unserved, authenticates, places };
+            let (placed, whole) = gateway.place(name, group, &context, problems);
             sound &= whole.is_some();
-            sound &= gateway.add_all(&placed, &scenery, broken, problems).is_some();
+            sound &= gateway.add_all(&placed, &context, broken, problems).is_some();
         }
         gateway.table.fill(std::mem::take(&mut gateway.ways).into_iter());
         for database in gateway.databases.values() {
@@ -268,14 +268,14 @@ impl Gateway {
         &mut self,
         name: &str,
         group: &'a GroupSpec,
-        scenery: &GroupContext<'_>,
+        context: &GroupContext<'_>,
         problems: &mut Problems,
     ) -> (Vec<Placed<'a>>, Option<()>) {
         let Some(versions) = &group.versions else { return (plain(&group.endpoints), Some(())) };
         let Some(api) = versions.compile(name, problems) else { return (plain(&group.endpoints), None) };
         if api.chooser.path().is_some() {
-            for pattern in scenery.patterns() {
-                self.site(pattern, &scenery.unserved).apis.push(api.chooser.clone());
+            for pattern in context.patterns() {
+                self.site(pattern, &context.unserved).apis.push(api.chooser.clone());
             }
         }
         versions.place(&api, &group.endpoints, problems)
@@ -284,7 +284,7 @@ impl Gateway {
     fn add_all(
         &mut self,
         placed: &[Placed<'_>],
-        scenery: &GroupContext<'_>,
+        context: &GroupContext<'_>,
         broken: Broken<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
@@ -295,16 +295,16 @@ impl Gateway {
             let behind = |route: Route| route.below(&placed.prefix);
             let route = Route::parse(&placed.written, problems).map(behind).map_err(behind);
             let known = route.as_ref().unwrap_or_else(|readable| readable);
-            let name = scenery.name(placed, known);
+            let name = context.name(placed, known);
             let own = layers.entry(placed.spec).or_insert_with(|| {
-                let mut cx = layer::Compile::at(&name, scenery.services, problems);
+                let mut cx = layer::Compile::at(&name, context.services, problems);
                 cx.params = Some(PathParams { names: &known.params, rest: known.rest.as_deref() });
-                cx.anonymous = !placed.spec.layers.authenticates().unwrap_or(scenery.authenticates);
-                let own = scenery.layers.within(&placed.spec.layers, &mut cx);
+                cx.anonymous = !placed.spec.layers.authenticates().unwrap_or(context.authenticates);
+                let own = context.layers.within(&placed.spec.layers, &mut cx);
                 self.keep(cx.works);
                 own
             });
-            sound = self.add(placed, (route, name), own, scenery, broken, problems).and(sound);
+            sound = self.add(placed, (route, name), own, context, broken, problems).and(sound);
         }
         sound
     }
@@ -314,7 +314,7 @@ impl Gateway {
         placed: &Placed<'_>,
         (route, name): (Result<Route, Route>, Arc<str>),
         layers: &Shared,
-        scenery: &GroupContext<'_>,
+        context: &GroupContext<'_>,
         broken: Broken<'_>,
         problems: &mut Problems,
     ) -> Option<()> {
@@ -327,10 +327,10 @@ impl Gateway {
         let known = route.as_ref().unwrap_or_else(|readable| readable);
         let max_body = spec.max_body.value.bytes();
         let adapting = adapting(placed, known, max_body, problems);
-        let anonymous = !spec.layers.authenticates().unwrap_or(scenery.authenticates);
+        let anonymous = !spec.layers.authenticates().unwrap_or(context.authenticates);
         let mut plan = self.plan(placed, (known, anonymous), broken, problems);
         if let Some(way) = plan.as_mut().and_then(Plan::take_way) {
-            let hosts = scenery.hosts.iter().map(HostPattern::to_string).collect();
+            let hosts = context.hosts.iter().map(HostPattern::to_string).collect();
             self.ways.push((way, hosts, known.method.clone()));
         }
         let plan = plan.map(Arc::new);
@@ -389,17 +389,17 @@ impl Gateway {
             same_as,
             takes_bodies,
             detach,
-            origins: origins(&scenery.places, &spec.layers),
+            origins: origins(&context.places, &spec.layers),
             named,
             dependence: (!dependence.is_nothing()).then(|| Box::new(dependence)),
         });
-        if scenery.places.iter().any(|place| !place.placed) {
+        if context.places.iter().any(|place| !place.placed) {
             return None;
         }
-        for pattern in scenery.patterns() {
+        for pattern in context.patterns() {
             let version = versioned.clone().filter(|versioned| !versioned.by_path);
             let slot = RouteTarget { endpoint: endpoint.clone(), version };
-            let site = self.site(pattern, &scenery.unserved);
+            let site = self.site(pattern, &context.unserved);
             if let Err(with) = site.routes.add(&route, slot, RouteTarget::apart) {
                 let message = match with == route.path {
                     true => format!("`{}` is written twice", route.name(&with)),
@@ -551,22 +551,22 @@ impl Gateway {
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.lasting.metrics
+        &self.persistent.metrics
     }
 
     /// Waits until log lines and spans are written, for at most `most`.
     pub fn flush(&self, most: Duration) {
-        self.lasting.journals.flush(most);
+        self.persistent.journals.flush(most);
         self.traces.iter().for_each(|traces| traces.flush(most));
     }
 
     /// State that outlives this gateway.
-    pub fn lasting(&self) -> &Lasting {
-        &self.lasting
+    pub fn persistent(&self) -> &PersistentState {
+        &self.persistent
     }
 
     pub fn cache(&self) -> &Arc<cache::Store> {
-        &self.lasting.cache
+        &self.persistent.cache
     }
 
     /// Called when another gateway serves: gives up what that does not have too.
@@ -578,11 +578,11 @@ impl Gateway {
 
     /// Called when this gateway begins to serve: applies its cache size.
     pub fn begin(&self) {
-        self.lasting.journals.begin();
+        self.persistent.journals.begin();
         self.traces.iter().for_each(|traces| traces.begin());
         self.databases.values().for_each(|database| database.begin());
-        self.lasting.cache.resize(self.memory);
-        self.lasting.cache.set_tier(self.store.as_ref().and_then(|store| store.state.tier()));
+        self.persistent.cache.resize(self.memory);
+        self.persistent.cache.set_tier(self.store.as_ref().and_then(|store| store.state.tier()));
     }
 }
 

@@ -26,7 +26,7 @@ use crate::http::version::{Adapting, Versioned};
 use crate::net::cidr::Ipv6Prefix;
 use crate::runtime::tasks::Work;
 use crate::runtime::watched_file::WatchedFile;
-use crate::shared::persistent::Lasting;
+use crate::shared::persistent_state::PersistentState;
 use crate::shared::redis_tier::Store;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_end::RequestEnd;
@@ -138,7 +138,7 @@ pub struct CompileServices<'a> {
     /// Gives the path of a file that the document names.
     pub paths: PathResolver<'a>,
     /// State that outlives a configuration: metrics, history, caches, destinations of log lines.
-    pub lasting: &'a Lasting,
+    pub persistent: &'a PersistentState,
     /// The state that parts of the configuration share and take over from the configuration before.
     pub root: Carry,
     /// The DNS resolver of the document; `None` for the system's.
@@ -189,12 +189,12 @@ pub struct PathParams<'a> {
 
 impl<'a> CompileServices<'a> {
     /// The services of a configuration that has nothing but layers.
-    pub fn new(files: Files<'a>, paths: PathResolver<'a>, lasting: &'a Lasting) -> Self {
+    pub fn new(files: Files<'a>, paths: PathResolver<'a>, persistent: &'a PersistentState) -> Self {
         CompileServices {
             files,
             paths,
-            lasting,
-            root: Carry::over(&lasting.carried),
+            persistent,
+            root: Carry::over(&persistent.carried),
             resolver: None,
             upstreams: ByName::default(),
             store: None,
@@ -215,7 +215,7 @@ impl<'a> Compile<'a> {
 
 impl Compile<'_> {
     pub fn metrics(&self) -> Arc<Metrics> {
-        self.services.lasting.metrics.clone()
+        self.services.persistent.metrics.clone()
     }
 
     /// Reads a file and watches it while the gateway serves. A change takes effect without a reload; a version that

@@ -33,7 +33,7 @@ use crocodile_pear::unstable::config::spec::{Decode, Definitions, Field, Fields,
 use crate::config::mended;
 use crate::layer::stack::Stack;
 use crate::layer::{Compile, LayerPosition, Spec};
-use crate::layers::cache::Caches;
+use crate::layers::cache::CompiledCache;
 
 /// Declares the layers, from the outside in.
 macro_rules! layers {
@@ -172,12 +172,12 @@ layers! {
     // Stands for the pipeline where there is a file. Further out, its answers are compressed.
     files: Files,
     // Last, right before the work that it saves: it is no layer, but where the answers of an endpoint come from.
-    cache: Caching,
+    cache: EndpointCacheSpec,
 }
 
 impl Shared {
     /// The cache of endpoints, if there is one.
-    pub fn cache(&self) -> Option<&Arc<Caches>> {
+    pub fn cache(&self) -> Option<&Arc<CompiledCache>> {
         self.cache.as_ref()?.as_ref()
     }
 }

@@ -1,12 +1,12 @@
 //! The inbound side: one runtime and one listener per core, and the protocols behind one handler.
 //!
-//! `listen` binds the addresses, `cores` accepts connections, `tls` does handshakes, `io` reads and writes the bytes of
+//! `listen` binds the addresses, `accept` accepts connections, `tls` does handshakes, `io` reads and writes the bytes of
 //! a connection, `http1` and `http2` are the protocols. They pass a [`ClientRequest`] to the handler and get a
 //! [`Reply`] back.
 
+mod accept;
 mod challenge;
 mod copy;
-mod cores;
 pub mod grpc;
 mod handler;
 mod handover;
@@ -32,8 +32,8 @@ mod shutdown;
 mod tls;
 mod unix;
 
+pub use accept::serve;
 pub use challenge::{Challenges, http_file, tls_file};
-pub use cores::serve;
 pub use crocodile_pear::unstable::http::http1::request::Refusal;
 pub use handler::Handler;
 pub use handover::Handover;

@@ -19,7 +19,7 @@ use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::request::context::Scope;
 use crocodile_pear_gateway::layer::stack::{LayerPass, Stack};
 use crocodile_pear_gateway::layer::unshared::Unshared;
-use crocodile_pear_gateway::shared::persistent::Lasting;
+use crocodile_pear_gateway::shared::persistent_state::PersistentState;
 use layer::{Compile, CompileServices, LayerPosition, Spec};
 use maintenance::Maintenance;
 
@@ -27,8 +27,9 @@ use maintenance::Maintenance;
 async fn the_layer_does_what_contributing_says() {
     let mut problems = Problems::default();
     let written = Maintenance::decode(&Node::from_json(&"10m".into()), &mut problems).unwrap();
-    let (files, paths, lasting) = (|_: &_| Err(String::new()), |_: &_| Default::default(), Lasting::default());
-    let services = CompileServices::new(&files, &paths, &lasting);
+    let (files, paths, persistent) =
+        (|_: &_| Err(String::new()), |_: &_| Default::default(), PersistentState::default());
+    let services = CompileServices::new(&files, &paths, &persistent);
     let mut cx = Compile::at("", &services, &mut problems);
     let ready = written.compile(&mut cx).unwrap();
     let mut stack = Stack::default();
@@ -40,7 +41,7 @@ async fn the_layer_does_what_contributing_says() {
     let stack = Arc::new(stack);
     let scope = Scope::new(Method::GET, None, HeaderMap::new(), AnswerBody::empty());
     let (visit, response) = LayerPass::enter(&stack, Unshared::new(scope)).await;
-    let reply = visit.leave(response.unwrap()).await;
+    let reply = visit.finish_response(response.unwrap()).await;
     assert_eq!(reply.response.status(), 503);
     assert!(reply.observer.is_none());
 }

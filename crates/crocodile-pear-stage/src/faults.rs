@@ -49,7 +49,7 @@ pub struct Fault {
     /// Whether the short form of the tests runs it.
     pub short: bool,
     /// Starts what the gateway depends on, with names that begin with this letter. `None` if a program is not installed.
-    pub set: fn(&str) -> Option<Box<dyn Scenery>>,
+    pub set: fn(&str) -> Option<Box<dyn FaultScene>>,
 }
 
 impl Fault {
@@ -71,7 +71,7 @@ pub struct Meanwhile {
 }
 
 /// The servers of a fault, and what is asked of the gateway in front of them.
-pub trait Scenery: Send {
+pub trait FaultScene: Send {
     /// The configuration of the gateway.
     fn config(&self) -> Config;
 
@@ -104,7 +104,7 @@ struct Staged<S> {
     mend: fn(&mut S, &Gateway),
 }
 
-impl<S: Send> Scenery for Staged<S> {
+impl<S: Send> FaultScene for Staged<S> {
     fn config(&self) -> Config {
         self.config.clone()
     }
@@ -252,7 +252,7 @@ static RUNS: AtomicUsize = AtomicUsize::new(0);
 /// Faults with their servers, and a gateway under load.
 struct Stage {
     name: String,
-    sceneries: Vec<Box<dyn Scenery>>,
+    scenes: Vec<Box<dyn FaultScene>>,
     config: Config,
     file: PathBuf,
     gateway: Gateway,
@@ -264,29 +264,28 @@ impl Stage {
     fn set(program: &Path, faults: &[&Fault], rate: u32, document: &str) -> Option<Self> {
         let name = faults.iter().map(|fault| fault.name).collect::<Vec<_>>().join(" + ");
         let letters = ["a", "b"];
-        let sceneries: Option<Vec<_>> = faults.iter().zip(letters).map(|(fault, letter)| (fault.set)(letter)).collect();
-        let sceneries = sceneries?;
-        let mut config = sceneries.iter().map(|scenery| scenery.config()).reduce(Config::and)?;
+        let scenes: Option<Vec<_>> = faults.iter().zip(letters).map(|(fault, letter)| (fault.set)(letter)).collect();
+        let scenes = scenes?;
+        let mut config = scenes.iter().map(|scene| scene.config()).reduce(Config::and)?;
         config.document.push_str(document);
         let file = scratch(format!("faults_{}_{}.yaml", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed)));
         write(&file, &config.text());
         let mut command = Command::new(program);
         command.arg("run").arg(&file);
-        sceneries.iter().for_each(|scenery| scenery.command(&mut command));
+        scenes.iter().for_each(|scene| scene.command(&mut command));
         let gateway = Gateway::begin(command).unwrap_or_else(|error| panic!("{name}: {error}\n{}", config.text()));
-        let asks =
-            sceneries.iter().map(|scenery| (0..load::KNOWN).map(|number| scenery.ask(number)).collect()).collect();
+        let asks = scenes.iter().map(|scene| (0..load::KNOWN).map(|number| scene.ask(number)).collect()).collect();
         let load = Load::begin(gateway.address, rate, asks);
-        Some(Stage { name, sceneries, config, file, gateway, load })
+        Some(Stage { name, scenes, config, file, gateway, load })
     }
 }
 
 /// Runs faults at the same time, and judges every answer. `None` if a program is not installed.
 pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> Option<Figures> {
-    let Stage { name, mut sceneries, config, file, gateway, load } = Stage::set(program, faults, times.rate, "")?;
+    let Stage { name, mut scenes, config, file, gateway, load } = Stage::set(program, faults, times.rate, "")?;
     pause(times.before);
     load.enter(Phase::During);
-    sceneries.iter_mut().for_each(|scenery| scenery.strike(&gateway));
+    scenes.iter_mut().for_each(|scene| scene.strike(&gateway));
     pause(times.during / 2);
     if reload == Reload::Meanwhile {
         // A changed file is another configuration; what it says of the parts is the same.
@@ -300,7 +299,7 @@ pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> O
     let told = || faults.iter().all(|fault| gateway.said().contains(fault.told));
     within(PATIENCE, || told().then_some(()));
     let mended = Instant::now();
-    sceneries.iter_mut().for_each(|scenery| scenery.mend(&gateway));
+    scenes.iter_mut().for_each(|scene| scene.mend(&gateway));
     load.enter(Phase::Mended);
     let whole =
         found(|| load.whole().then(|| mended.elapsed()), || format!("{name}: all is well again\n{}", gateway.said()));
@@ -309,10 +308,10 @@ pub fn run(program: &Path, faults: &[&Fault], times: Times, reload: Reload) -> O
     let replies = load.end();
     let said = gateway.said();
     let mut figures = Figures::of(name, &replies, faults, (whole, times.slack), &said);
-    for (at, scenery) in sceneries.iter_mut().enumerate() {
+    for (at, scene) in scenes.iter_mut().enumerate() {
         let right: Vec<u64> =
             replies.iter().filter(|reply| reply.fault == at && reply.right).map(|reply| reply.number).collect();
-        if let Err(reason) = scenery.check(&right) {
+        if let Err(reason) = scene.check(&right) {
             figures.wrong.push(reason);
         }
     }

@@ -10,6 +10,7 @@
 
 mod answer;
 mod body;
+mod body_with_call;
 mod builder;
 mod call;
 mod calls;
@@ -33,7 +34,6 @@ mod servers;
 mod shape;
 mod step;
 pub mod steps;
-mod told;
 mod transport;
 mod upstream;
 mod whole;
@@ -200,7 +200,7 @@ impl Client {
     pub fn upstream(&self, name: &str, url: &str) -> Result<(), Faults> {
         let mut problems = Problems::default();
         builder::add(&self.servers, name, &Upstream::at(url), &mut problems);
-        if problems.fatal() { Err(Faults::of(problems)) } else { Ok(()) }
+        if problems.fatal() { Err(Faults::from_problems(problems)) } else { Ok(()) }
     }
 
     /// Adds a PostgreSQL database by name, for [`Pipeline::sql`]. Its connections are opened as they are needed.
@@ -219,7 +219,7 @@ impl Client {
         let spec = DatabaseSpec::decode(&Node::from_json(&url.into()), &mut problems);
         match spec.and_then(|spec| spec.compile(name, &prepared::file, &Carry::default(), &mut problems)) {
             Some(database) => self.servers.add_database(name, database).map_err(Faults::one),
-            None => Err(Faults::of(problems)),
+            None => Err(Faults::from_problems(problems)),
         }
     }
 

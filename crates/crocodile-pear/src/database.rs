@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-pub use self::address::{Connected, DatabaseAddress, DatabaseConnection, told};
+pub use self::address::{Connected, DatabaseAddress, DatabaseConnection, error_text};
 use self::failure::{Again, StatementFailure, away, slow, unknown};
 use self::pipelined_connection::{ReadPlace, SharedConnections};
 use self::pool::{DatabasePool, PoolBounds};
@@ -299,10 +299,10 @@ impl Database {
                 },
                 () = &mut silent => StatementFailure::silent(),
             };
-            if failure.went == Some(Verdict::Success) {
+            if failure.verdict == Some(Verdict::Success) {
                 server.hear();
             }
-            tried.ended(failure.went);
+            tried.ended(failure.verdict);
             if failure.renamed {
                 server.pool.meet_pooler();
             }

@@ -23,16 +23,16 @@ pub use self::relation::{Identifier, Preference, Relation, RelationFormat, Relat
 /// related.
 pub fn leads(relation: &Relation, document: &Raw) -> Vec<RelationTarget> {
     let related = match relation.form {
-        RelationFormat::Hal => hal::related(relation, Part::of(document)),
+        RelationFormat::Hal => hal::related(relation, Part::from_document(document)),
         RelationFormat::JsonApi => json_api::related(relation, document),
-        RelationFormat::Siren => siren::related(relation, Part::of(document)),
+        RelationFormat::Siren => siren::related(relation, Part::from_document(document)),
     };
     related.map(|(leads, _)| leads).unwrap_or_default()
 }
 
 /// A field of an object, as a document of its own; `None` also if it is null.
 pub fn field(document: &Raw, name: &str) -> Option<Raw> {
-    Part::of(document).field(name).map(Part::raw)
+    Part::from_document(document).field(name).map(Part::raw)
 }
 
 #[cfg(test)]

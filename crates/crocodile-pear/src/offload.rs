@@ -5,7 +5,7 @@
 //! thread and starts again there: it must give the same result each time. The helper threads, their queue and their
 //! memory are bounded. The meter of `crocodile-pear-jq` counts what work uses.
 
-mod pool;
+mod helper_threads;
 mod turn;
 
 use std::future::{Ready, ready};
@@ -20,8 +20,8 @@ use futures_util::future::{BoxFuture, Either};
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Kind};
-use pool::{HelperJob, Task, TaskOrder};
-pub use pool::{OffloadSettings, configure, waiting, waits};
+use helper_threads::{HelperJob, Task, TaskOrder};
+pub use helper_threads::{OffloadSettings, configure, waiting, waits};
 use turn::is_spent;
 pub use turn::{TURN_UNITS, spend, spent, turn};
 
@@ -151,7 +151,7 @@ fn push(weight: usize, large: bool, run: Box<HelperJob>) -> Result<CancelOnDrop,
     let need = (weight as u64).saturating_mul(PARSED);
     let awaited = CancelOnDrop(abandoned.clone());
     let asker = tokio::task::try_id();
-    pool::push(Task { run, asker, need, large, abandoned, since: Some(Instant::now()) })?;
+    helper_threads::push(Task { run, asker, need, large, abandoned, since: Some(Instant::now()) })?;
     Ok(awaited)
 }
 

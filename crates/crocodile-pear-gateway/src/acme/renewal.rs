@@ -84,7 +84,7 @@ struct Plan {
     /// When to ask for the window.
     ask: SystemTime,
     /// Times in a row that it was not told.
-    untold: u32,
+    without_length: u32,
 }
 
 impl<I: CertificateSource> Renewal<I> {
@@ -148,7 +148,7 @@ impl<I: CertificateSource> Renewal<I> {
         let Some(plan) = &mut self.plan else { return };
         match self.issuer.window(&plan.own).await {
             Ok(window) => {
-                plan.untold = 0;
+                plan.without_length = 0;
                 let renew = window.moment(plan.begin, plan.expiry, plan.share);
                 if let Some(why) = window.explanation.as_deref().filter(|_| renew != plan.renew) {
                     tracing::info!(name = self.acquired.name, why, renew = %Day(renew), "the CA asks for a renewal");
@@ -158,8 +158,9 @@ impl<I: CertificateSource> Renewal<I> {
             }
             Err(failure) if failure.cause == FailureCause::Unsupported => plan.ask = now + UNTOLD,
             Err(failure) => {
-                let wait = (LOOK * (1 << plan.untold.min(10))).min(UNTOLD).max(failure.after.unwrap_or_default());
-                plan.untold += 1;
+                let wait =
+                    (LOOK * (1 << plan.without_length.min(10))).min(UNTOLD).max(failure.after.unwrap_or_default());
+                plan.without_length += 1;
                 plan.ask = now + wait;
                 let (name, authority) = (self.acquired.name.as_str(), self.issuer.authority());
                 tracing::debug!(name, authority, "the authority does not announce when to renew: {failure}");
@@ -216,7 +217,7 @@ impl Plan {
         let (begin, expiry, own) = (identity.begin, identity.expiry, identity.own()?.clone());
         let share = share();
         let renew = unadvised(begin, expiry, share);
-        Some(Plan { begin, expiry, own, share, renew, ask: now, untold: 0 })
+        Some(Plan { begin, expiry, own, share, renew, ask: now, without_length: 0 })
     }
 }
 

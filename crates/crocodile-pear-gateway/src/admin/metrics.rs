@@ -38,23 +38,23 @@ fn write(gateway: &Gateway, format: ExpositionFormat) -> String {
     gateway.metrics().render(gateway.upstreams(), &mut out);
     databases::render(gateway.databases(), &mut out);
     cache::render(gateway.cache(), &mut out);
-    cache::render_shared(&gateway.lasting().purge_log.counters, &mut out);
-    consumers::render(&gateway.lasting().analytics.consumers(), &mut out);
+    cache::render_shared(&gateway.persistent().purge_log.counters, &mut out);
+    consumers::render(&gateway.persistent().analytics.consumers(), &mut out);
     write_memory(&owners(gateway), &mut out);
-    write_lost_lines(gateway.lasting().journals.dropped(), log::dropped(), &mut out);
-    write_spans(&gateway.lasting().spans, &mut out);
+    write_lost_lines(gateway.persistent().journals.dropped(), log::dropped(), &mut out);
+    write_spans(&gateway.persistent().spans, &mut out);
     out.end()
 }
 
 /// The bytes by owner.
 fn owners(gateway: &Gateway) -> [(&'static str, u64); 6] {
-    let lasting = gateway.lasting();
+    let persistent = gateway.persistent();
     [
         ("cache", gateway.cache().counters().bytes),
-        ("history", lasting.history.weight() as u64),
-        ("analytics", lasting.analytics.weight() as u64),
-        ("traces", lasting.spans.waiting() as u64),
-        ("access_log", lasting.journals.weight() as u64),
+        ("history", persistent.history.weight() as u64),
+        ("analytics", persistent.analytics.weight() as u64),
+        ("traces", persistent.spans.waiting() as u64),
+        ("access_log", persistent.journals.weight() as u64),
         ("thread_pool", offload::taken()),
     ]
 }

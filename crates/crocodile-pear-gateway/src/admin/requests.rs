@@ -17,7 +17,7 @@ const MOST: usize = 100;
 
 /// A list: `view=recent`, `slowest` or `failed`, of all routes or of `route=NUMBER`.
 pub fn list(gateway: &Gateway, query: &str) -> Response<AnswerBody> {
-    let history = &gateway.lasting().history;
+    let history = &gateway.persistent().history;
     let value = |name: &str| {
         query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
     };
@@ -38,7 +38,7 @@ pub fn list(gateway: &Gateway, query: &str) -> Response<AnswerBody> {
 
 /// A request with its calls, by its id.
 pub fn show(gateway: &Gateway, id: &str) -> Response<AnswerBody> {
-    let history = &gateway.lasting().history;
+    let history = &gateway.persistent().history;
     let Some(served) = history.find(id) else {
         let detail = "no request with this id is kept: the latest, and the slowest and failed ones of each route are";
         return response::refuse(StatusCode::NOT_FOUND, detail);

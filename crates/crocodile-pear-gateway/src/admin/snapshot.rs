@@ -17,7 +17,7 @@ use self::number::rounded;
 use self::servers::Figures;
 pub use self::servers::ServerTimes;
 use crate::gateway::Gateway;
-use crate::gateway::live::Live;
+use crate::gateway::current_gateway::Live;
 use crate::telemetry::recent::{FailedRequest, History, RouteFigures, RouteNumber, Second};
 
 /// The seconds that count as "now": long enough to be calm.
@@ -40,7 +40,7 @@ const FAILURES: usize = 30;
 pub fn take(live: &Live, times: &mut ServerTimes) -> Value {
     let gateway = live.current();
     let lately = times.lately(&gateway);
-    let history = &gateway.lasting().history;
+    let history = &gateway.persistent().history;
     let now: Second = sum(&history.seconds(NOW, 1));
     let routes = history.routes();
     json!({
@@ -60,7 +60,7 @@ pub fn take(live: &Live, times: &mut ServerTimes) -> Value {
         "upstreams": tell_upstreams(&gateway, &lately),
         "databases": tell_databases(&gateway, &lately),
         "cache": tell_cache(&gateway),
-        "analytics": gateway.lasting().analytics.is_kept(),
+        "analytics": gateway.persistent().analytics.is_kept(),
         "refused": gateway.metrics().refusals().map(|(by, count)| json!([by, count])).collect::<Value>(),
         "certificates": gateway.metrics().certificates().into_iter().map(|(listener, name, expiry)| {
             json!({ "listener": listener, "name": name, "expires": seconds(expiry) })
@@ -71,7 +71,7 @@ pub fn take(live: &Live, times: &mut ServerTimes) -> Value {
 }
 
 fn about(gateway: &Gateway) -> Value {
-    let history = &gateway.lasting().history;
+    let history = &gateway.persistent().history;
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "began": seconds(history.began()),
@@ -144,7 +144,7 @@ fn slowness(figures: &RouteFigures) -> u64 {
 }
 
 fn tell_upstreams(gateway: &Gateway, lately: &Figures) -> Value {
-    let seen = LatestFailures::of(&gateway.lasting().history);
+    let seen = LatestFailures::from_history(&gateway.persistent().history);
     let mut left = SERVERS;
     gateway
         .upstreams()
@@ -204,7 +204,7 @@ fn tell_server(upstream: &ReadyUpstream, state: &ServerState, (seen, lately): (&
 
 /// With the fields that upstreams have, as far as they mean something here.
 fn tell_databases(gateway: &Gateway, lately: &Figures) -> Value {
-    let seen = LatestFailures::of(&gateway.lasting().history);
+    let seen = LatestFailures::from_history(&gateway.persistent().history);
     let tell = |(name, database): (&String, &Arc<Database>)| {
         let servers: Vec<_> = database.servers().collect();
         let (used, _, waiting) = database.connections();

@@ -15,7 +15,7 @@ use http_body::Frame;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::snapshot::{self, ServerTimes};
-use crate::gateway::live::Live;
+use crate::gateway::current_gateway::Live;
 use crate::http::response;
 use crate::server::NoMinimumRate;
 

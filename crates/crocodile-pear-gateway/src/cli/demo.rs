@@ -14,7 +14,7 @@ use crocodile_pear::unstable::config::spec::Node;
 use super::file::compile;
 use super::run;
 use crate::config;
-use crate::gateway::live::Live;
+use crate::gateway::current_gateway::Live;
 use crate::layers::Setting;
 use crate::net::address::Address;
 use crate::observe::log;

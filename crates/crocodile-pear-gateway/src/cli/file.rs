@@ -14,7 +14,7 @@ use crate::gateway::locked_settings;
 use crate::gateway::{CompileEnvironment, Gateway};
 use crate::layers::Setting;
 use crate::observe::log::Log;
-use crate::shared::persistent::Lasting;
+use crate::shared::persistent_state::PersistentState;
 
 /// The configuration that commands take if none is named.
 pub(super) const CONFIG: &str = "crocodile-pear.yaml";
@@ -43,14 +43,14 @@ pub(super) struct Loaded {
 impl ConfigFile {
     /// Reads and compiles it: the same way for `run`, `check`, `explain` and a reload.
     pub(super) fn load(&self) -> Loaded {
-        self.reload(&Lasting::default())
+        self.reload(&PersistentState::default())
     }
 
     /// The same for a gateway that goes on with what the one before it has.
-    pub(super) fn reload(&self, lasting: &Lasting) -> Loaded {
+    pub(super) fn reload(&self, persistent: &PersistentState) -> Loaded {
         let read = || {
             let (node, sources, problems) = config::load(&self.file);
-            compile(node.as_ref(), sources, lasting, problems)
+            compile(node.as_ref(), sources, persistent, problems)
         };
         // On a thread that ends. The allocator keeps freed memory for the thread that used it, so a thread that lives on
         // would keep the memory of every replaced gateway.
@@ -65,7 +65,7 @@ impl ConfigFile {
 pub(super) fn compile(
     node: Option<&crocodile_pear::unstable::config::spec::Node>,
     sources: Sources,
-    lasting: &Lasting,
+    persistent: &PersistentState,
     mut problems: Problems,
 ) -> Loaded {
     if let Some(node) = node {
@@ -79,7 +79,7 @@ pub(super) fn compile(
     let files = |written: &_| sources.beside(written);
     let paths = |written: &_| sources.path(written);
     let unread = Unread::default();
-    let given = CompileEnvironment { unread: &unread, files: &files, paths: &paths, lasting };
+    let given = CompileEnvironment { unread: &unread, files: &files, paths: &paths, persistent };
     let gateway = document.as_ref().and_then(|document| Gateway::compile(document, given, &mut problems));
     let mut log = document.as_ref().and_then(|document| document.layers.observe.clone());
     if let (None, Some(node)) = (&document, node) {

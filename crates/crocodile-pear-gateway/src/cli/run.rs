@@ -21,8 +21,8 @@ use super::file::ConfigFile;
 use crate::acme::Renewals;
 use crate::admin;
 use crate::gateway::Gateway;
+use crate::gateway::current_gateway::{CoreHandler, Live};
 use crate::gateway::document::{Clients, Document, TrailersSpec};
-use crate::gateway::live::{CoreHandler, Live};
 use crate::listeners::admin_spec::AdminSpec;
 use crate::listeners::certificate_watch::{self, Certificates};
 use crate::listeners::spec::CompiledListener;
@@ -156,11 +156,11 @@ fn try_serve(
         }
         None => None,
     };
-    let (leave, serving) = (admin.as_ref().map(admin::Serving::leave), live.clone());
+    let (leave, serving) = (admin.as_ref().map(admin::Serving::stop_accepting), live.clone());
     let leave = move || {
         leave.into_iter().for_each(|leave| leave());
         // The other process waits for the folder.
-        serving.current().lasting().analytics.close();
+        serving.current().persistent().analytics.close();
     };
     handover.clone().follow(shutdown.clone(), leave)?;
     for (local, settings) in &bound {
@@ -179,7 +179,7 @@ fn try_serve(
     let served = server::serve(listeners, &settings, &shutdown, |core| CoreHandler::new(live.clone(), core));
     // Last: operators watch how it stops.
     admin.into_iter().for_each(admin::Serving::end);
-    live.current().lasting().analytics.close();
+    live.current().persistent().analytics.close();
     live.current().flush(FLUSH);
     served?;
     let cut_off = live.current().metrics().cut_off();
@@ -298,7 +298,7 @@ impl Reload {
                     }
                     None => return,
                 },
-                Some(()) = moves.recv() => self.live.current().lasting().journals.reopen(),
+                Some(()) = moves.recv() => self.live.current().persistent().journals.reopen(),
                 _ = look.tick() => {
                     self.certificates.look();
                     if self.is_relieved() {
@@ -323,7 +323,7 @@ impl Reload {
     /// Reads the configuration again. If it has errors, they are reported, and the old configuration stays.
     fn reload(&mut self) {
         let began = Instant::now();
-        let loaded = self.file.reload(self.live.current().lasting());
+        let loaded = self.file.reload(self.live.current().persistent());
         loaded.log();
         let lines = loaded.lines();
         let (Some(document), Some(gateway)) = (loaded.document, loaded.gateway) else {

@@ -105,7 +105,7 @@ impl Endpoint {
         if self.stream == StreamSpec::On {
             response.extensions_mut().insert(NoMinimumRate);
         }
-        pass.leave(response).await
+        pass.finish_response(response).await
     }
 }
 

@@ -143,7 +143,7 @@ pub(super) const AUTHENTICATE: &str = "authenticate";
 const ELSEWHERE: &str = "this version has no such endpoint; others have";
 
 /// Whether this is a preflight for another endpoint than the one that serves `OPTIONS`.
-pub(super) fn another_answers(site: Option<&HostRoutes>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
+pub(super) fn is_preflight_for_other(site: Option<&HostRoutes>, scope: &Scope, serves: &Arc<Endpoint>) -> bool {
     *scope.method() == Method::OPTIONS
         && scope.headers().contains_key(ORIGIN)
         && site
@@ -153,7 +153,7 @@ pub(super) fn another_answers(site: Option<&HostRoutes>, scope: &Scope, serves: 
 
 /// Answers requests that go no further: those about the server itself (RFC 9110, 9.3.7), those whose `Max-Forwards` has
 /// run out, and those that have come back to this gateway in a loop.
-pub(super) fn answer_itself(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<AnswerBody>> {
+pub(super) fn answer_locally(scope: &Scope, site: Option<&HostRoutes>) -> Option<Response<AnswerBody>> {
     let asks = *scope.method() == Method::OPTIONS;
     if asks && scope.path() == Some("*") {
         return Some(response::options(&METHODS));

@@ -11,7 +11,7 @@ use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, Response, Version};
 
 use crate::gateway::Gateway;
-use crate::gateway::host_routes::{AUTHENTICATE, HostRoutes, RouteTarget, another_answers, answer_itself};
+use crate::gateway::host_routes::{AUTHENTICATE, HostRoutes, RouteTarget, answer_locally, is_preflight_for_other};
 use crate::http::response;
 use crate::http::route::FoundRoute;
 use crate::layer::stack::LayerPass;
@@ -65,32 +65,32 @@ impl Gateway {
             let site = gateway.hosts.find(|| scope.host());
             // Both are rare: requests from another gateway, and requests about the server.
             if (scope.forwarded() || *scope.method() == Method::OPTIONS)
-                && let Some(response) = answer_itself(&scope, site)
+                && let Some(response) = answer_locally(&scope, site)
             {
-                return Box::pin(gateway.leave(scope, response)).await;
+                return Box::pin(gateway.finish_response(scope, response)).await;
             }
             let found = site.map(|site| site.find(&scope));
             match found.unwrap_or(Ok(FoundRoute::Nothing)) {
                 Ok(FoundRoute::Endpoint(RouteTarget { endpoint, .. }, params))
-                    if !another_answers(site, &scope, endpoint) =>
+                    if !is_preflight_for_other(site, &scope, endpoint) =>
                 {
                     endpoint.receive(&mut scope, params, upgrade);
                     endpoint.serve(scope).await
                 }
                 // Boxed: this case is rare, and its size would be added to every request's future.
-                other => Box::pin(gateway.turn_away(scope, site, other)).await,
+                other => Box::pin(gateway.reject(scope, site, other)).await,
             }
         }
     }
 
     /// Sends an answer that the gateway made itself.
-    async fn leave(&self, scope: Unshared<Scope>, response: Response<AnswerBody>) -> Reply {
+    async fn finish_response(&self, scope: Unshared<Scope>, response: Response<AnswerBody>) -> Reply {
         let (pass, refused) = LayerPass::enter(&self.unserved, scope).await;
-        pass.leave(refused.unwrap_or(response)).await
+        pass.finish_response(refused.unwrap_or(response)).await
     }
 
     /// Answers a request that no endpoint serves.
-    async fn turn_away(
+    async fn reject(
         &self,
         scope: Unshared<Scope>,
         site: Option<&HostRoutes>,
@@ -111,7 +111,7 @@ impl Gateway {
             (None, Ok(_)) => response::not_found(),
             (None, Err(error)) => response::fail(&error),
         };
-        pass.leave(response).await
+        pass.finish_response(response).await
     }
 
     /// Redirects a request to `https`. The request passes no layer on its way in, because layers could ask for

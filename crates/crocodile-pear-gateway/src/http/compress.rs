@@ -29,7 +29,7 @@ use futures_util::future::Either;
 use held::HeldBody;
 use recorded::Recorded;
 
-use crate::http::response::untold;
+use crate::http::response::without_length;
 
 pub use encoder::{LARGE, Levels, SMALL};
 pub use media::{MediaRange, usual};
@@ -69,7 +69,7 @@ impl Compressor {
         request: &HeaderMap,
         kept: Option<&Kept>,
     ) -> Option<impl Future<Output = ()> + Send + 'a> {
-        let length = told(response).or_else(|| response.body().length());
+        let length = declared_length(response).or_else(|| response.body().length());
         let choice = self.offer(response, request, length);
         let (CodingChoice::Coded(coding) | CodingChoice::Only(coding)) = choice else { return None };
         let wanted = WantedCoding { coding, asked: matches!(choice, CodingChoice::Only(_)) };
@@ -165,11 +165,11 @@ impl Compressor {
     pub fn tell(&self, response: &mut Response<AnswerBody>, request: &HeaderMap) {
         // A problem of the gateway's own has its body still, which the server leaves out.
         let exact = response.body().length().filter(|length| *length > 0);
-        let length = told(response).or(exact);
+        let length = declared_length(response).or(exact);
         let choice = self.offer(response, request, length);
         if let CodingChoice::Coded(coding) | CodingChoice::Only(coding) = choice {
             describe(response.headers_mut(), coding);
-            untold(response);
+            without_length(response);
         }
     }
 
@@ -258,7 +258,7 @@ fn fixed(response: &Response<AnswerBody>) -> bool {
 }
 
 /// The length that an answer says it has.
-fn told(response: &Response<AnswerBody>) -> Option<u64> {
+fn declared_length(response: &Response<AnswerBody>) -> Option<u64> {
     response.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

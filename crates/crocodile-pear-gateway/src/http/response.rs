@@ -23,7 +23,7 @@ pub fn respond(outcome: Outcome, scope: &Arc<Scope>) -> Response<AnswerBody> {
         Some(Err(error)) => fail(&error),
     };
     if *scope.call_method() == Method::HEAD {
-        untold(&mut response);
+        without_length(&mut response);
     }
     response
 }
@@ -229,8 +229,8 @@ fn empty(status: StatusCode) -> Response<AnswerBody> {
 }
 
 /// An answer to HEAD that says no length, without one being made of its having no body: GET's may have one.
-pub fn untold(response: &mut Response<AnswerBody>) {
+pub fn without_length(response: &mut Response<AnswerBody>) {
     if response.body().is_empty() && !response.headers().contains_key(CONTENT_LENGTH) {
-        *response.body_mut() = AnswerBody::untold();
+        *response.body_mut() = AnswerBody::without_length();
     }
 }

@@ -1,9 +1,9 @@
 //! Which endpoint a request is for.
 
 mod host;
+mod spec;
 mod tree;
-mod written;
 
 pub use host::{HostPattern, Hosts};
+pub use spec::{METHODS, Route};
 pub use tree::{FoundRoute, Routes};
-pub use written::{METHODS, Route};

@@ -65,7 +65,7 @@ impl Stack {
     }
 
     /// Reports the end of an answer to the first `passed` layers.
-    fn tell(&self, passed: usize, ended: &RequestEnd<'_>) {
+    fn report_end(&self, passed: usize, ended: &RequestEnd<'_>) {
         self.layers[..passed].iter().for_each(|(_, layer)| layer.ended(ended));
     }
 
@@ -74,7 +74,7 @@ impl Stack {
         let end = ResponseEnd { bytes: 0, how: Ending::ClientGone };
         let total = scope.timeline().elapsed();
         let (status, failure, head) = (None, None, None);
-        self.tell(passed, &RequestEnd { scope, status, failure, head, total, end: &end });
+        self.report_end(passed, &RequestEnd { scope, status, failure, head, total, end: &end });
     }
 }
 
@@ -145,7 +145,7 @@ impl<'a> LayerPass<'a> {
     }
 
     /// Passes the answer out through the layers.
-    pub async fn leave(self, mut response: Response<AnswerBody>) -> Reply {
+    pub async fn finish_response(self, mut response: Response<AnswerBody>) -> Reply {
         for (_, layer) in self.stack.layers[..self.passed].iter().rev() {
             if let Passage::Wait(passage) = layer.answer(&mut response, self.scope()) {
                 passage.await;
@@ -222,7 +222,7 @@ impl Observer for EndObserver {
     fn ended(self: Box<Self>, end: &ResponseEnd) {
         let (status, failure, head) = (Some(self.status), self.failure, Some(self.head));
         let total = self.scope.timeline().elapsed();
-        self.stack.tell(self.passed, &RequestEnd { scope: &self.scope, status, failure, head, total, end });
+        self.stack.report_end(self.passed, &RequestEnd { scope: &self.scope, status, failure, head, total, end });
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
         let (visit, answer) = LayerPass::enter(&stack, scope()).await;
         assert!(answer.is_none());
         assert_eq!(way(visit.scope().headers()), ["outer", "middle", "after", "inner"]);
-        let reply = visit.leave(Response::new(AnswerBody::empty())).await;
+        let reply = visit.finish_response(Response::new(AnswerBody::empty())).await;
         assert_eq!(way(reply.response.headers()), ["inner", "middle", "outer"]);
         let failed = Ending::Failed(Error::new(Kind::Cut, "cut"));
         reply.observer.expect("two watch").ended(&ResponseEnd { bytes: 7, how: failed });
@@ -333,7 +333,7 @@ mod tests {
     async fn an_early_answer_passes_those_that_let_its_request_pass() {
         let (stack, notes) = stack([("outer", Does::Pass), ("gate", Does::Answer), ("inner", Does::Pass)]);
         let (visit, early) = LayerPass::enter(&stack, scope()).await;
-        let reply = visit.leave(early.expect("an answer")).await;
+        let reply = visit.finish_response(early.expect("an answer")).await;
         assert_eq!(way(reply.response.headers()), ["outer"]);
         assert_eq!(told(&notes), ["outer: in", "gate: in"]);
         reply.observer.expect("one watches").ended(&ResponseEnd { bytes: 5, how: Ending::Whole });
@@ -368,6 +368,6 @@ mod tests {
     async fn nobody_watches_where_nobody_wants_to_know() {
         let (stack, _) = stack([("a", Does::Wait), ("b", Does::Wait), ("c", Does::Wait)]);
         let (visit, _) = LayerPass::enter(&stack, scope()).await;
-        assert!(visit.leave(Response::new(AnswerBody::empty())).await.observer.is_none());
+        assert!(visit.finish_response(Response::new(AnswerBody::empty())).await.observer.is_none());
     }
 }

@@ -64,7 +64,7 @@ impl Spec for Analytics {
             let remedy = "write at least `1 MiB`; `64 MiB` is the default";
             return cx.problems.error(self.size.span, "`size` is too small to keep a day", remedy);
         }
-        let (by, analytics) = (by?, cx.services.lasting.analytics.clone());
+        let (by, analytics) = (by?, cx.services.persistent.analytics.clone());
         let folder = (cx.services.paths)(&self.folder);
         let keeping = analytics.keep(AnalyticsSettings { folder, size: self.size.value.0, top: self.top.get() });
         cx.works.push(Arc::new(Work::new(keeping)));

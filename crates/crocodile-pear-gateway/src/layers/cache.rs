@@ -30,14 +30,14 @@ use crate::layer::{Compile, Layer, LayerPosition, Spec, Verdict};
 
 /// Which answers of an endpoint are stored.
 #[derive(Clone, Debug)]
-pub struct Caching {
+pub struct EndpointCacheSpec {
     spec: CacheSpec,
     place: Span,
 }
 
-impl Decode for Caching {
+impl Decode for EndpointCacheSpec {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
-        CacheSpec::decode(node, problems).map(|spec| Caching { spec, place: node.span })
+        CacheSpec::decode(node, problems).map(|spec| EndpointCacheSpec { spec, place: node.span })
     }
 
     fn schema(definitions: &mut Definitions) -> Json {
@@ -49,8 +49,8 @@ impl Decode for Caching {
     }
 }
 
-impl Spec for Caching {
-    type Ready = Caches;
+impl Spec for EndpointCacheSpec {
+    type Ready = CompiledCache;
 
     const AT_ENDPOINT: Option<Field> = Some(Field::new(
         "cache",
@@ -60,9 +60,9 @@ impl Spec for Caching {
              while it streams for the first time, so it then has `no-cache`. Off by default.",
     ));
 
-    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<Caches>> {
+    fn compile(&self, cx: &mut Compile<'_>) -> Option<Arc<CompiledCache>> {
         let written = self.spec.on()?;
-        let store = cx.services.lasting.cache.clone();
+        let store = cx.services.persistent.cache.clone();
         let rules = written.rules(cx.problems);
         let key = written.key.as_ref().map_or(Some(None), |key| cx.filter(key, &[]).map(Some));
         let by = written.private.as_ref().map_or(Some(None), |private| cx.filter(&private.by, &[]).map(Some));
@@ -75,17 +75,17 @@ impl Spec for Caching {
             (None, _) => None,
             (Some(place), fresh) => fresh.zip(Some(place)),
         };
-        Some(Arc::new(Caches { store, rules, front, tags, outline, place, at, public }))
+        Some(Arc::new(CompiledCache { store, rules, front, tags, outline, place, at, public }))
     }
 
-    /// `None`: see [`Caches::around`].
-    fn around(_: &Arc<Caches>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
+    /// `None`: see [`CompiledCache::around`].
+    fn around(_: &Arc<CompiledCache>, _: &mut LayerPosition<'_>) -> Option<Arc<dyn Layer>> {
         None
     }
 }
 
 /// The compiled settings, ready for each endpoint that they apply to.
-pub struct Caches {
+pub struct CompiledCache {
     store: Arc<Store>,
     rules: CacheRules,
     front: Front,
@@ -98,7 +98,7 @@ pub struct Caches {
     public: Option<(Duration, Span)>,
 }
 
-impl Caches {
+impl CompiledCache {
     /// The cache around the pipeline of an endpoint, whose layers have said what answers depend on. `None` if its answers
     /// cannot be stored, which is noted in `at`.
     pub fn around(self: &Arc<Self>, at: &mut LayerPosition<'_>) -> Option<EndpointCache> {
@@ -198,7 +198,7 @@ pub struct EndpointCache {
     place: Box<[u8]>,
     /// The parts of the request that answers depend on, besides its URL.
     reads: Box<[Read]>,
-    caches: Arc<Caches>,
+    caches: Arc<CompiledCache>,
 }
 
 impl EndpointCache {
@@ -257,28 +257,28 @@ impl EndpointCache {
             Err(error) => return Verdict::Answer(response::fail(&error)),
         };
         let shelf = scope.extensions().get::<Arc<Shelf>>().map(|shelf| (shelf, key.clone()));
-        let leave = move |entry: Option<Arc<Entry>>| {
+        let put = move |entry: Option<Arc<Entry>>| {
             if let (Some((shelf, key)), Some(entry)) = (shelf, entry) {
-                shelf.leave(self.cache.kept(key, entry));
+                shelf.put(self.cache.kept(key, entry));
             }
         };
         let method = if body.is_some() { &Method::GET } else { scope.call_method() };
         let question = Question { method, key, headers: scope.headers(), audience };
         match self.cache.look(question) {
             (Reply::Answer(answer, entry), behind) => {
-                leave(entry);
-                if let Some(errand) = behind {
+                put(entry);
+                if let Some(fetch_plan) = behind {
                     let fetch = Box::new(self.pipeline(scope, body));
-                    self.cache.refresh(errand, scope.headers().clone(), fetch);
+                    self.cache.refresh(fetch_plan, scope.headers().clone(), fetch);
                 }
                 Verdict::Answer(response::respond(Some(Ok(answer)), scope))
             }
-            (Reply::Fetch(errand), _) => {
+            (Reply::Fetch(fetch_plan), _) => {
                 let (fetch, headers) = (Box::new(self.pipeline(scope, body)), scope.headers().clone());
                 Verdict::Wait(Box::pin(async move {
-                    let fetched = self.cache.fetch(errand, headers, scope.deadline(), fetch).await;
+                    let fetched = self.cache.fetch(fetch_plan, headers, scope.deadline(), fetch).await;
                     let answer = fetched.map(|(answer, entry)| {
-                        leave(entry);
+                        put(entry);
                         answer
                     });
                     Some(response::respond(Some(answer), scope))
@@ -387,13 +387,13 @@ struct Pipeline {
 }
 
 impl Fetch for Pipeline {
-    fn fetch(&self, mut headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
+    fn fetch(&self, mut headers: HeaderMap, initiator: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
         if self.body.is_some() {
             // Only GET and HEAD are revalidated.
             methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
         let (mut scope, parts) = (self.scope.fork(headers), AnswerParts::kept(self.plan.joins()));
-        if standing == Initiator::Client {
+        if initiator == Initiator::Client {
             scope.set_passage(self.scope.passage().clone());
             self.scope.take_body().into_iter().for_each(|body| scope.put_body(body));
         }

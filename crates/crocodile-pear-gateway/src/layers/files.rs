@@ -181,7 +181,7 @@ impl ReadyFiles {
     }
 
     fn fall_back(&self, scope: &Scope, path: &str) -> Option<Response<AnswerBody>> {
-        let fallback = self.fallback.as_ref().filter(|_| media::of(path).is_none())?;
+        let fallback = self.fallback.as_ref().filter(|_| media::from_path(path).is_none())?;
         match open::open(&self.root, fallback) {
             FileLookup::File(file, meta) => Some(self.serve(scope, fallback, file, meta)),
             _ => None,
@@ -191,7 +191,7 @@ impl ReadyFiles {
     /// The file itself, or one that was compressed before.
     fn serve(&self, scope: &Scope, path: &str, file: OwnedFd, meta: FileMeta) -> Response<AnswerBody> {
         let name = if self.single { self.root.to_string_lossy() } else { path.into() };
-        let media = media::of(&name).unwrap_or(media::UNKNOWN);
+        let media = media::from_path(&name).unwrap_or(media::UNKNOWN);
         let varies = self.precompressed && media.compressible;
         let coded = if varies { self.coded(scope.headers(), path) } else { None };
         let (file, meta, coding) = match coded {

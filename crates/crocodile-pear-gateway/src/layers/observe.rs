@@ -42,7 +42,7 @@ impl Spec for Log {
         };
         Some(Arc::new(ObserveConfig {
             metrics: cx.metrics(),
-            history: cx.services.observed.then(|| cx.services.lasting.history.clone()),
+            history: cx.services.observed.then(|| cx.services.persistent.history.clone()),
             access,
             traces: cx.services.traces.clone(),
             observed: cx.services.observed,
@@ -99,7 +99,7 @@ impl Observe {
         let scope = ended.scope;
         // A request that could not be read never passed this layer.
         if ended.method().is_some() {
-            self.requests.leave();
+            self.requests.count_left();
         }
         self.requests.count(ended, received(scope));
         if let Some(record) = scope.record() {
@@ -152,7 +152,7 @@ impl Layer for Observe {
     fn answer<'a>(&'a self, response: &'a mut Response<AnswerBody>, scope: &'a Arc<Scope>) -> Passage<'a> {
         self.metrics.count(response.status());
         if let Some(record) = scope.record()
-            && let Some(result) = cache::rules::cache_status::told(response.headers())
+            && let Some(result) = cache::rules::cache_status::result(response.headers())
         {
             record.set_cache(result);
         }

@@ -49,7 +49,7 @@ impl Spec for PurgeSpec {
         Some(Arc::new(Purger {
             from,
             mode: self.mode.mode(),
-            cache: cx.services.lasting.cache.clone(),
+            cache: cx.services.persistent.cache.clone(),
             metrics: cx.metrics(),
         }))
     }

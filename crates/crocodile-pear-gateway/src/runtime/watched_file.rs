@@ -30,12 +30,12 @@ impl<T: Send + Sync + 'static> WatchedFile<T> {
         let watched = Arc::new(WatchedFile(ArcSwap::from_pointee(first)));
         let (name, kept) = (written.value.clone(), watched.clone());
         // From here on, so that no change is missed between reading and watching.
-        let mut seen = FileIdentity::of(&path);
+        let mut seen = FileIdentity::from_path(&path);
         let mut read = seen;
         let task = async move {
             loop {
                 tokio::time::sleep(PERIOD).await;
-                let now = FileIdentity::of(&path);
+                let now = FileIdentity::from_path(&path);
                 let settled = std::mem::replace(&mut seen, now) == now;
                 if settled && now != read {
                     read = now;
@@ -67,7 +67,7 @@ impl<T: Send + Sync + 'static> WatchedFile<T> {
 struct FileIdentity(Option<(u64, u64, u64, i64, i64)>);
 
 impl FileIdentity {
-    fn of(path: &Path) -> Self {
+    fn from_path(path: &Path) -> Self {
         let known = |data: fs::Metadata| (data.dev(), data.ino(), data.size(), data.mtime(), data.mtime_nsec());
         FileIdentity(fs::metadata(path).ok().map(known))
     }

@@ -161,7 +161,7 @@ impl Handover {
     fn introduce(&self, successor: &SocketEnd, clients: &Shutdown) -> io::Result<()> {
         lock(&self.own).send(successor)?;
         successor.expect(READY)?;
-        if clients.leaves() {
+        if clients.is_announced() {
             return Err(io::Error::other("this one was told to stop"));
         }
         let own = lock(&self.own);

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout};
 
 use self::client::{Client, poll_client};
 use self::head::ResponseConstraints;
-use self::send::{ResponseSender, Sent};
+use self::send::{ResponseSender, SendResult};
 use self::upload::Upload;
 use self::wire::BufferedIo;
 use super::handler::Handler;
@@ -113,14 +113,14 @@ pub async fn serve<H: Handler>(io: Io, connection: Arc<Connection>, core: Arc<Co
         };
         let unread = asked.unread || upload.is_some_and(|upload| !upload.whole());
         match sent {
-            Sent::Broken => return,
-            Sent::Whole(since) if !unread => {
+            SendResult::Broken => return,
+            SendResult::Whole(since) if !unread => {
                 stage = ConnectionStage::Idle(since);
                 idle.rest(since);
             }
-            Sent::Whole(_) => break ConnectionEnd::Closed { more: true },
-            Sent::Last => break ConnectionEnd::Closed { more: unread || !wire.held.is_empty() },
-            Sent::Switched => break ConnectionEnd::Closed { more: false },
+            SendResult::Whole(_) => break ConnectionEnd::Closed { more: true },
+            SendResult::Last => break ConnectionEnd::Closed { more: unread || !wire.held.is_empty() },
+            SendResult::Switched => break ConnectionEnd::Closed { more: false },
         }
     };
     match leaving {
@@ -326,7 +326,7 @@ struct OpenedConnection {
 }
 
 fn open(wire: &mut BufferedIo, head: Box<RequestHead>, connection: &Arc<Connection>) -> OpenedConnection {
-    let asked = ResponseConstraints::of(&head);
+    let asked = ResponseConstraints::from_head(&head);
     let (body, upload) = match take_body(wire, &head) {
         Ok(taken) => taken,
         Err(refusal) => {
@@ -447,7 +447,7 @@ fn poll_discard(wire: &mut BufferedIo, cx: &mut Context<'_>) -> Poll<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::live;
+    use crate::gateway::current_gateway;
 
     fn size<A, T>(_: impl FnOnce(A) -> T) -> usize {
         size_of::<T>()
@@ -456,7 +456,7 @@ mod tests {
     /// Together with the socket's registration and a timer, this stays within 4 KiB.
     #[test]
     fn a_connection_at_rest_is_small() {
-        type Given<'a> = (Io, Arc<Connection>, Arc<CoreState<live::CoreHandler>>, &'a IdleGuard);
+        type Given<'a> = (Io, Arc<Connection>, Arc<CoreState<current_gateway::CoreHandler>>, &'a IdleGuard);
         let serving = size(|(io, connection, core, idle): Given<'_>| serve(io, connection, core, idle));
         assert!(serving <= 2576, "{serving} bytes");
     }

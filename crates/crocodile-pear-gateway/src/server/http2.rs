@@ -1,13 +1,13 @@
 //! HTTP/2 with one client (RFC 9113), using the crate `h2`: many concurrent requests on one connection, all handled by
 //! the connection's one task. The limits and observations that `h2` lacks are added where its bytes pass (`wire`).
 
-mod aside;
 mod budget;
-mod done;
 mod frames;
 mod request;
 mod send;
+mod side_channel;
 mod stream;
+mod stream_end;
 mod tunnel;
 mod turn;
 mod upload;
@@ -29,8 +29,8 @@ use h2::{Ping, PingPong, Reason, RecvStream};
 use http::{Request, Version};
 use tokio::time::{Instant, timeout};
 
-use self::done::{StreamOutcome, UnsentAnswer};
 pub use self::frames::PREFACE;
+use self::stream_end::{StreamOutcome, UnsentAnswer};
 use self::turn::{Turn, TurnPart};
 use self::wire::SharedWire;
 use super::handler::Handler;
@@ -223,7 +223,7 @@ impl Session {
             self.rests = now;
             idle.end();
         } else if idle.must_leave() {
-            return Poll::Ready(self.leave(cx));
+            return Poll::Ready(self.close_now(cx));
         } else {
             idle.rest(self.rests);
         }
@@ -310,7 +310,7 @@ impl Session {
     }
 
     /// Ends a connection without requests at once: others need its descriptor.
-    fn leave(&mut self, cx: &mut Context<'_>) -> Over {
+    fn close_now(&mut self, cx: &mut Context<'_>) -> Over {
         self.h2.abrupt_shutdown(Reason::NO_ERROR);
         let _ = self.h2.poll_accept(cx);
         // The client learns from GOAWAY that no request was begun. It is not waited for.

@@ -25,7 +25,7 @@ pub enum Outgoing {
 impl Outgoing {
     /// # Errors
     /// The body cannot be written as bytes.
-    pub fn of(body: AnswerBody) -> Result<Self, Error> {
+    pub fn from_body(body: AnswerBody) -> Result<Self, Error> {
         Ok(match body {
             AnswerBody::Bytes(bytes) => Outgoing::Whole(bytes),
             AnswerBody::Json(raw) => Outgoing::Whole(raw.bytes().clone()),

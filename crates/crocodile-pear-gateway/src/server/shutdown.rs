@@ -14,7 +14,7 @@ use crate::runtime::threads::{event_loop, start};
 pub(super) enum Phase {
     Running,
     /// Readiness checks fail, so that load balancers stop sending requests; clients may still connect.
-    Leaving,
+    Announced,
     Draining,
     Over,
 }
@@ -31,12 +31,12 @@ impl Default for Shutdown {
 
 impl Shutdown {
     /// Announces the stop, and continues to serve.
-    pub fn leave(&self) {
-        self.advance(Phase::Leaving);
+    pub fn announce(&self) {
+        self.advance(Phase::Announced);
     }
 
     /// Whether a stop was announced.
-    pub fn leaves(&self) -> bool {
+    pub fn is_announced(&self) -> bool {
         *self.0.borrow() > Phase::Running
     }
 
@@ -68,7 +68,7 @@ impl Shutdown {
         let follow = async move {
             orders.next().await;
             // Before the log line, so that whoever reads the line sees the new state.
-            shutdown.leave();
+            shutdown.announce();
             tracing::info!(?grace, "shutting down; a second signal ends at once");
             if timeout(grace, orders.next()).await.is_err() {
                 shutdown.begin();

@@ -143,7 +143,7 @@ impl Tls {
         };
         let stream = match timeout(limit, accepting).await {
             Ok(Ok(stream)) => stream?,
-            Ok(Err(error)) => return self.fail(HandshakeFailure::of(&error), &error),
+            Ok(Err(error)) => return self.fail(HandshakeFailure::from_error(&error), &error),
             Err(_) => return self.fail(HandshakeFailure::Timeout, &io::ErrorKind::TimedOut.into()),
         };
         let session = stream.get_ref().1;

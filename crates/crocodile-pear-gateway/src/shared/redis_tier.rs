@@ -6,7 +6,7 @@ mod outbox;
 mod reason;
 mod scripts;
 mod shared;
-mod standing;
+mod store_health;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -27,7 +27,7 @@ use self::outbox::Outbox;
 use self::shared::SharedTier;
 use crate::runtime::memory_limit;
 use crate::runtime::tasks::Worked;
-use crate::shared::persistent::Lasting;
+use crate::shared::persistent_state::PersistentState;
 use crate::shared::redis::RedisServer;
 
 spec! {
@@ -71,7 +71,7 @@ impl StoreSpec {
     pub fn compile(
         &self,
         files: Files<'_>,
-        lasting: &Lasting,
+        persistent: &PersistentState,
         problems: &mut Problems,
     ) -> Option<Option<Arc<Worked<Store>>>> {
         if let Some(memory) = self.memory.as_ref().filter(|memory| memory.value < LEAST) {
@@ -92,19 +92,20 @@ impl StoreSpec {
         }
         let tls = self.tls.as_ref().map(|tls| tls.mark);
         let terms = (self.timeout, self.while_away, self.replicas);
-        let carry = Carry::over(&lasting.carried).part(("store", written.value.expose(), tls, reading.mark(), terms));
+        let carry =
+            Carry::over(&persistent.carried).part(("store", written.value.expose(), tls, reading.mark(), terms));
         Some(Some(carry.state(|| {
             let store = Arc::new(Store {
                 state: watch::Sender::new(StoreState::New),
                 timeout: self.timeout,
                 while_away: self.while_away,
                 replicas: self.replicas.get().into(),
-                metrics: lasting.metrics.clone(),
+                metrics: persistent.metrics.clone(),
                 tier: OnceLock::new(),
                 late: AtomicU32::new(0),
                 why: Mutex::default(),
             });
-            let task = Box::pin(store.clone().work(server, lasting));
+            let task = Box::pin(store.clone().work(server, persistent));
             Worked::new(store, task)
         })))
     }
@@ -112,8 +113,8 @@ impl StoreSpec {
 
 impl Store {
     /// Begins the second tier of the caches; the task is what goes on for it and for the connection.
-    fn work(self: Arc<Self>, server: RedisServer, lasting: &Lasting) -> impl Future<Output = ()> + use<> {
-        let (cache, purge_log) = (lasting.cache.clone(), lasting.purge_log.clone());
+    fn work(self: Arc<Self>, server: RedisServer, persistent: &PersistentState) -> impl Future<Output = ()> + use<> {
+        let (cache, purge_log) = (persistent.cache.clone(), persistent.purge_log.clone());
         let (tier, jobs, waiting) = SharedTier::new(Arc::downgrade(&self), cache.clone(), purge_log.clone());
         // It is set once, here.
         let _ = self.tier.set(Arc::new(tier));

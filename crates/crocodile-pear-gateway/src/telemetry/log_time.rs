@@ -34,7 +34,7 @@ pub fn at(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     LAST.with_borrow_mut(|last| {
         if last.second != since.as_secs() {
-            *last = Timestamp::of(since.as_secs());
+            *last = Timestamp::from_second(since.as_secs());
         }
         last.micros = since.subsec_micros();
         let mut rest = last.micros;
@@ -47,7 +47,7 @@ pub fn at(time: SystemTime) -> Timestamp {
 }
 
 impl Timestamp {
-    fn of(second: u64) -> Self {
+    fn from_second(second: u64) -> Self {
         // A year of four digits: the forms end there.
         let seconds = second.min(253_402_300_799);
         let date = Day::of_seconds(seconds.cast_signed());

@@ -12,7 +12,7 @@ use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::config::spec::{Entries, Located, Secret, Share, Timeout, only};
 use crocodile_pear::unstable::net::tls::TlsSpec;
 use crocodile_pear::unstable::request::context::Scope;
-use crocodile_pear::unstable::telemetry::trace::{Given as GivenTrace, Trace};
+use crocodile_pear::unstable::telemetry::trace::{RemoteContext, Trace};
 use crocodile_pear::unstable::upstream::{Remote, UpstreamEnvironment};
 use crocodile_pear::unstable::{choice, spec};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -143,8 +143,8 @@ impl Traces {
             Accept::Trusted => trusted,
             Accept::None => false,
         };
-        if let Some(given) = (accepts && scope.traced()).then(|| GivenTrace::read(scope.headers())).flatten() {
-            return Trace::of(given);
+        if let Some(given) = (accepts && scope.traced()).then(|| RemoteContext::read(scope.headers())).flatten() {
+            return Trace::from_remote(given);
         }
         let mut trace = Trace::new(*scope.facts().id_digits());
         trace.set_sampled(trace.among(self.share));

@@ -260,3 +260,18 @@ fn the_table_of_tests_names_files_that_exist() {
         assert!(path.exists(), "CONTRIBUTING.md names `{name}`, which is not there");
     }
 }
+
+#[test]
+fn the_files_that_architecture_and_contributing_name_exist() {
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<_> = crates.flat_map(|path| ["", "src", "src/upstream"].map(|folder| path.join(folder))).collect();
+    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let names = text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") && !name.contains(' '));
+        // Tests have a table of their own, and the file of the worked example is the reader's.
+        for name in names.filter(|name| !["G/", "J/", "L/", "crates/"].iter().any(|folder| name.starts_with(folder))) {
+            let exists = folders.iter().chain([&root()]).any(|folder| folder.join(name).exists());
+            assert!(exists, "{page} names `{name}`, which is not there");
+        }
+    }
+}

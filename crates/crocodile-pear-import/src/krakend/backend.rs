@@ -39,7 +39,7 @@ enum Discovery {
 }
 
 /// The settings that a backend takes from its endpoint and from the service.
-pub struct Around<'a> {
+pub struct InheritedSettings<'a> {
     pub hosts: Option<&'a Item<'a>>,
     pub is_noop: bool,
     pub headers: &'a [String],
@@ -48,7 +48,7 @@ pub struct Around<'a> {
 }
 
 /// Reads a backend; none if it cannot be called, which is reported.
-pub fn read(item: &Item<'_>, around: &Around<'_>) -> Option<Backend> {
+pub fn read(item: &Item<'_>, around: &InheritedSettings<'_>) -> Option<Backend> {
     let keys = item.map()?;
     let urls = servers(item, &keys, around);
     let mut backend = Backend {
@@ -84,7 +84,7 @@ fn lower(names: Vec<String>) -> Vec<String> {
 }
 
 /// The URLs of the servers.
-fn servers(item: &Item<'_>, keys: &ObjectKeys<'_>, around: &Around<'_>) -> Option<Vec<String>> {
+fn servers(item: &Item<'_>, keys: &ObjectKeys<'_>, around: &InheritedSettings<'_>) -> Option<Vec<String>> {
     let sd = keys.take("sd");
     let scheme = keys.text("sd_scheme").unwrap_or_else(|| "http".to_owned());
     let discovery = match sd.as_ref().and_then(super::keys::Item::text).as_deref() {
@@ -194,7 +194,7 @@ impl Backend {
         }
     }
 
-    fn extra(&mut self, name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, around: &Around<'_>) {
+    fn extra(&mut self, name: &str, item: &Item<'_>, passes: &dyn Fn(&str) -> bool, around: &InheritedSettings<'_>) {
         match name {
             "qos/circuit-breaker" => self.breaker(item),
             "qos/ratelimit/proxy" => self.limit = limit::backend(item),

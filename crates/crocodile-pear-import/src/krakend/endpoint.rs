@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::auth::{self, Auth};
-use super::backend::{self, Around, Backend};
+use super::backend::{self, Backend, InheritedSettings};
 use super::flatmap::Operation;
 use super::keys::{Item, ObjectKeys};
 use super::path::{self, EndpointPath};
@@ -68,7 +68,7 @@ pub fn read(item: &Item<'_>, service: &Service<'_>, upstreams: &mut BackendUpstr
     }
     let list = keys.list("backend");
     keys.end();
-    let around = Around {
+    let around = InheritedSettings {
         hosts: service.hosts.as_ref(),
         is_noop: parts.output == Output::Proxy,
         headers: &parts.headers,

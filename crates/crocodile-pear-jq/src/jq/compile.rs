@@ -86,7 +86,7 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
     let functions = resolver.functions();
     Ok(Filter {
         program: Arc::new(Program { main, functions }),
-        native: Native::of(&term).map(Arc::new),
+        native: Native::from_term(&term).map(Arc::new),
         reads: read::reads(&term, &resolver.uses).into(),
         uses: resolver.uses,
         reads_item: ast::reads(&term),

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::{Ask, Config, Fault, Meanwhile, Scenery, Staged, UNNOTICED};
+use super::{Ask, Config, Fault, FaultScene, Meanwhile, Staged, UNNOTICED};
 use crate::gateway::Gateway;
 use crate::moody::Server;
 use crate::names::{Manner, Names};
@@ -13,7 +13,7 @@ const OTHER: &str = "127.0.0.2";
 const NOBODY: &str = "127.0.0.9";
 
 /// A fault that no client notices, with what the log says.
-const fn unnoticed(name: &'static str, told: &'static str, set: fn(&str) -> Option<Box<dyn Scenery>>) -> Fault {
+const fn unnoticed(name: &'static str, told: &'static str, set: fn(&str) -> Option<Box<dyn FaultScene>>) -> Fault {
     Fault { name, meanwhile: UNNOTICED, whole: Duration::from_secs(4), told, short: false, set }
 }
 
@@ -83,7 +83,7 @@ impl Own {
 }
 
 /// A server that is called by its name, and closes a connection after some answers: names are needed all the time.
-fn named(letter: &str, strike: fn(&Own)) -> Option<Box<dyn Scenery>> {
+fn named(letter: &str, strike: fn(&Own)) -> Option<Box<dyn FaultScene>> {
     let server = Server::new();
     let port = server.address.port();
     let servers = [server, Server::at(SocketAddr::new(OTHER.parse().unwrap(), port))];

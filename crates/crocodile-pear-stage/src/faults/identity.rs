@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::{Ask, Config, Fault, Meanwhile, Scenery, Staged, UNNOTICED};
+use super::{Ask, Config, Fault, FaultScene, Meanwhile, Staged, UNNOTICED};
 use crate::gateway::Gateway;
 use crate::relay::{Relay, Way};
 use crate::shop::{Shop, answer};
@@ -27,7 +27,7 @@ const fn fault(
     name: &'static str,
     meanwhile: Meanwhile,
     told: &'static str,
-    set: fn(&str) -> Option<Box<dyn Scenery>>,
+    set: fn(&str) -> Option<Box<dyn FaultScene>>,
 ) -> Fault {
     Fault { name, meanwhile, whole: Duration::from_secs(7), told, short: false, set }
 }
@@ -77,7 +77,7 @@ fn staged(
     body: &'static str,
     config: impl Fn(&str, &str) -> Config,
     ask: impl Fn(&str, u64) -> Ask + Send + 'static,
-) -> Option<Box<dyn Scenery>> {
+) -> Option<Box<dyn FaultScene>> {
     let shops = vec![json(body)];
     let relay = Relay::to(shops[0].address);
     let config = config(letter, &format!("http://{}", relay.address));
@@ -100,7 +100,7 @@ fn with(field: String, ask: Ask) -> Ask {
     Ask { fields: field, ..ask }
 }
 
-fn introspected(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
+fn introspected(letter: &str, way: Way) -> Option<Box<dyn FaultScene>> {
     let config = |letter: &str, url: &str| {
         let method =
             format!("introspection: {{ url: '{url}/i', client_id: me, client_secret: hush, timeout: {TIMEOUT} }}");
@@ -114,7 +114,7 @@ fn introspected(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
 /// `{"iss":"i","sub":"ada","exp":4102444800}`, signed with the key below.
 const SIGNED: &str = "eyJhbGciOiAiSFMyNTYiLCAidHlwIjogIkpXVCJ9.eyJpc3MiOiAiaSIsICJzdWIiOiAiYWRhIiwgImV4cCI6IDQxMDI0NDQ4MDB9.-VWWkc0PuyUw28hGuJABnS6j7MEWjHTMuu9J3K9iQGM";
 
-fn keyed(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
+fn keyed(letter: &str, way: Way) -> Option<Box<dyn FaultScene>> {
     let config = |letter: &str, url: &str| {
         let method = format!("jwt: {{ issuer: i, audience: any, keys: '{url}/k', algorithms: [HS256], refresh: 1s }}");
         Config { endpoints: guarded(letter, &method), ..Config::default() }
@@ -125,7 +125,7 @@ fn keyed(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
     })
 }
 
-fn forwarded(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
+fn forwarded(letter: &str, way: Way) -> Option<Box<dyn FaultScene>> {
     let config = |letter: &str, url: &str| Config {
         upstreams: format!("  {letter}: {{ url: '{url}', timeout: {{ connect: {TIMEOUT} }} }}\n"),
         endpoints: guarded(letter, &format!("forward: {{ to: {letter}, timeout: {TIMEOUT} }}")),
@@ -135,7 +135,7 @@ fn forwarded(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
 }
 
 /// Tokens for an upstream, which are good for an hour. The upstream is the service itself, without a fault.
-fn credited(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
+fn credited(letter: &str, way: Way) -> Option<Box<dyn FaultScene>> {
     const TOKEN: &str = r#"{"access_token":"abc","token_type":"bearer","expires_in":3600}"#;
     let shop = json(TOKEN);
     let address = shop.address;
@@ -152,7 +152,7 @@ fn credited(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
     staged(letter, way, TOKEN, config, |letter, number| Ask::get(format!("/{letter}/{number}"), TOKEN))
 }
 
-fn collected(letter: &str, way: Way) -> Option<Box<dyn Scenery>> {
+fn collected(letter: &str, way: Way) -> Option<Box<dyn FaultScene>> {
     let config = |letter: &str, url: &str| Config {
         document: format!("traces: {{ to: '{url}', sample: 100% }}\n"),
         endpoints: format!("  GET /{letter}/{{n}}:\n    pipeline: [respond: {{ body: '1' }}]\n"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::{Ask, Config, Fault, Meanwhile, Scenery, Staged, UNNOTICED};
+use super::{Ask, Config, Fault, FaultScene, Meanwhile, Staged, UNNOTICED};
 use crate::gateway::Gateway;
 use crate::moody::{Mood, Server};
 use crate::relay::{Relay, Way};
@@ -29,7 +29,7 @@ const fn fault(
     name: &'static str,
     meanwhile: Meanwhile,
     told: &'static str,
-    set: fn(&str) -> Option<Box<dyn Scenery>>,
+    set: fn(&str) -> Option<Box<dyn FaultScene>>,
 ) -> Fault {
     Fault { name, meanwhile, whole: Duration::from_secs(4), told, short: false, set }
 }
@@ -218,7 +218,7 @@ fn scene(
     document: &str,
     strike: fn(&mut Own, &Gateway),
     mend: fn(&mut Own, &Gateway),
-) -> Option<Box<dyn Scenery>> {
+) -> Option<Box<dyn FaultScene>> {
     Some(Box::new(stage(letter, document, strike, mend)))
 }
 
@@ -248,7 +248,7 @@ fn stage(letter: &str, document: &str, strike: fn(&mut Own, &Gateway), mend: fn(
 /// A gateway with few file descriptors.
 struct Few(Staged<Own>);
 
-impl Scenery for Few {
+impl FaultScene for Few {
     fn config(&self) -> Config {
         self.0.config()
     }

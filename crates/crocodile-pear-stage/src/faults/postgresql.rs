@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Ask, Config, Fault, Meanwhile, Scenery};
+use super::{Ask, Config, Fault, FaultScene, Meanwhile};
 use crate::bouncer::Bouncer;
 use crate::database::{Database, Session};
 use crate::gateway::Gateway;
@@ -29,7 +29,7 @@ const fn fault(
     name: &'static str,
     meanwhile: Meanwhile,
     told: &'static str,
-    set: fn(&str) -> Option<Box<dyn Scenery>>,
+    set: fn(&str) -> Option<Box<dyn FaultScene>>,
 ) -> Fault {
     Fault { name, meanwhile, whole: Duration::from_secs(7), told, short: false, set }
 }
@@ -189,7 +189,12 @@ impl One {
         Some(One { config, letter, relay, session, sessions: Vec::new(), pooler, database, strike, mend })
     }
 
-    fn set(letter: &str, settings: &'static str, strike: fn(&mut One), mend: fn(&mut One)) -> Option<Box<dyn Scenery>> {
+    fn set(
+        letter: &str,
+        settings: &'static str,
+        strike: fn(&mut One),
+        mend: fn(&mut One),
+    ) -> Option<Box<dyn FaultScene>> {
         let entry =
             |database: &Database, _: &Relay, _: Option<&Bouncer>| format!("url: '{}'{settings}", database.url());
         Some(Box::new(One::make(letter, false, &entry, (strike, mend))?))
@@ -201,7 +206,7 @@ impl One {
         settings: &'static str,
         strike: fn(&mut One),
         mend: fn(&mut One),
-    ) -> Option<Box<dyn Scenery>> {
+    ) -> Option<Box<dyn FaultScene>> {
         let entry = |database: &Database, relay: &Relay, _: Option<&Bouncer>| {
             format!("url: '{}'{settings}", by(relay, database))
         };
@@ -209,7 +214,7 @@ impl One {
     }
 
     /// Two hosts, which lead to the same server.
-    fn first_host(letter: &str, strike: fn(&mut One)) -> Option<Box<dyn Scenery>> {
+    fn first_host(letter: &str, strike: fn(&mut One)) -> Option<Box<dyn FaultScene>> {
         let entry = |database: &Database, relay: &Relay, _: Option<&Bouncer>| {
             let own = format!("127.0.0.1:{}", database.port);
             format!("url: '{}'{SHORT}", database.url().replace(&own, &format!("{},{own}", relay.address)))
@@ -218,7 +223,7 @@ impl One {
     }
 
     /// The server, and the same once more as its replica. Only reads.
-    fn replica(letter: &str, strike: fn(&mut One)) -> Option<Box<dyn Scenery>> {
+    fn replica(letter: &str, strike: fn(&mut One)) -> Option<Box<dyn FaultScene>> {
         let entry = |database: &Database, relay: &Relay, _: Option<&Bouncer>| {
             format!("url: '{}', replicas: ['{}']", database.url(), by(relay, database))
         };
@@ -228,7 +233,7 @@ impl One {
         Some(Box::new(Reads(one)))
     }
 
-    fn pooled(letter: &str, strike: fn(&mut One), mend: fn(&mut One)) -> Option<Box<dyn Scenery>> {
+    fn pooled(letter: &str, strike: fn(&mut One), mend: fn(&mut One)) -> Option<Box<dyn FaultScene>> {
         let entry = |_: &Database, _: &Relay, pooler: Option<&Bouncer>| {
             format!("url: '{}'{SHORT}", pooler.map(Bouncer::url).unwrap_or_default())
         };
@@ -314,7 +319,7 @@ pub(super) fn check(database: &Database, right: &[u64]) -> Result<(), String> {
     }
 }
 
-impl Scenery for One {
+impl FaultScene for One {
     fn config(&self) -> Config {
         self.config.clone()
     }
@@ -339,7 +344,7 @@ impl Scenery for One {
 /// The same without writes.
 struct Reads(One);
 
-impl Scenery for Reads {
+impl FaultScene for Reads {
     fn config(&self) -> Config {
         self.0.config.clone()
     }

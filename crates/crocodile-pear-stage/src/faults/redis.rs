@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Ask, Config, Fault, Meanwhile, Scenery, Staged, UNNOTICED};
+use super::{Ask, Config, Fault, FaultScene, Meanwhile, Staged, UNNOTICED};
 use crate::gateway::Gateway;
 use crate::redis::{Redis, run};
 use crate::relay::{Relay, Way};
@@ -13,7 +13,7 @@ use crate::until;
 const SOON: Duration = Duration::from_secs(4);
 
 /// A fault that no client notices, with what the log says.
-const fn unnoticed(name: &'static str, told: &'static str, set: fn(&str) -> Option<Box<dyn Scenery>>) -> Fault {
+const fn unnoticed(name: &'static str, told: &'static str, set: fn(&str) -> Option<Box<dyn FaultScene>>) -> Fault {
     Fault { name, meanwhile: UNNOTICED, whole: SOON, told, short: false, set }
 }
 
@@ -108,7 +108,7 @@ fn limited(
     settings: &str,
     strike: fn(&mut Own, &Gateway),
     mend: fn(&mut Own, &Gateway),
-) -> Option<Box<dyn Scenery>> {
+) -> Option<Box<dyn FaultScene>> {
     let redis = Redis::start()?;
     let relay = Relay::to(SocketAddr::from(([127, 0, 0, 1], redis.port)));
     let own = letter.to_owned();

@@ -30,10 +30,10 @@ const TIMES: &str = "clients: { grace: 0s, drain: 3s }\n";
 pub fn shutdown(program: &Path, name: &str, times: Times) -> Option<Figures> {
     let fault = all().find(|fault| fault.name == name).unwrap_or_else(|| panic!("there is no fault {name}"));
     let fault: &Fault = fault;
-    let Stage { name, mut sceneries, file, mut gateway, load, .. } = Stage::set(program, &[fault], times.rate, TIMES)?;
+    let Stage { name, mut scenes, file, mut gateway, load, .. } = Stage::set(program, &[fault], times.rate, TIMES)?;
     pause(times.before);
     load.enter(Phase::During);
-    sceneries.iter_mut().for_each(|scenery| scenery.strike(&gateway));
+    scenes.iter_mut().for_each(|scene| scene.strike(&gateway));
     pause(times.during / 2);
     // Who connects from now on is refused, and goes elsewhere.
     load.enter(Phase::Stopping);
@@ -41,7 +41,7 @@ pub fn shutdown(program: &Path, name: &str, times: Times) -> Option<Figures> {
     gateway.signal("TERM").unwrap();
     let status = gateway.ended().unwrap_or_else(|error| panic!("shutdown/{name}: {error}\n{}", gateway.said()));
     let took = began.elapsed();
-    sceneries.iter_mut().for_each(|scenery| scenery.mend(&gateway));
+    scenes.iter_mut().for_each(|scene| scene.mend(&gateway));
     let mut replies = load.end();
     // A client may connect after the gateway's last look at the queue and before its listener is closed. The system resets it, and has
     // no way to refuse new clients while it keeps those that wait.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rcgen::date_time_ymd;
 use rustls::ServerConfig;
 
-use super::{Ask, Config, Fault, Meanwhile, Scenery, Staged};
+use super::{Ask, Config, Fault, FaultScene, Meanwhile, Staged};
 use crate::authority::{Authority, Identity};
 use crate::changing::{Changing, Manner};
 use crate::gateway::Gateway;
@@ -30,7 +30,7 @@ const fn fault(
     name: &'static str,
     meanwhile: Meanwhile,
     told: &'static str,
-    set: fn(&str) -> Option<Box<dyn Scenery>>,
+    set: fn(&str) -> Option<Box<dyn FaultScene>>,
 ) -> Fault {
     Fault { name, meanwhile, whole: Duration::from_secs(3), told, short: false, set }
 }
@@ -90,7 +90,7 @@ fn config(identity: &Identity) -> ServerConfig {
     identity.server(secure::ALL_VERSIONS)
 }
 
-fn secured(letter: &str, connect: &str, strike: fn(&Own)) -> Option<Box<dyn Scenery>> {
+fn secured(letter: &str, connect: &str, strike: fn(&Own)) -> Option<Box<dyn FaultScene>> {
     let authority = Authority::new();
     let server = Changing::new(config(&authority.sign(&[NAME])));
     let relay = Relay::to(server.address);

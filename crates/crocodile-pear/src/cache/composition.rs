@@ -288,8 +288,8 @@ impl Sum {
         self.personal.authorization |= personal.authorization;
         self.personal.cookie |= personal.cookie;
         self.personal.address |= personal.address;
-        self.tags = self.tags.union(&kept.map_or_else(|| tags::of(headers), |kept| kept.tags.clone()));
-        match Vary::of(headers) {
+        self.tags = self.tags.union(&kept.map_or_else(|| tags::from_headers(headers), |kept| kept.tags.clone()));
+        match Vary::from_headers(headers) {
             Vary::On(names) => self.vary.extend(names),
             Vary::Unknown => self.forbid(UncachedReason::Varies),
         }

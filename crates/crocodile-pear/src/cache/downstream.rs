@@ -237,7 +237,7 @@ fn vary(headers: &mut HeaderMap, names: &[HeaderName]) {
     if names.is_empty() {
         return;
     }
-    let known = match Vary::of(headers) {
+    let known = match Vary::from_headers(headers) {
         Vary::On(known) if names.iter().all(|name| known.contains(name)) => return,
         known => known,
     };

@@ -102,7 +102,7 @@ impl CombinedDirectives {
             self.personalise(asked, &[]);
             return self.add_silent();
         }
-        let (control, times) = (AnswerControl::all(headers), AnswerDates::of(headers));
+        let (control, times) = (AnswerControl::all(headers), AnswerDates::from_headers(headers));
         self.no_store |= control.no_store;
         self.private |= control.private.is_whole();
         self.no_cache |= control.no_cache.is_whole();
@@ -117,7 +117,7 @@ impl CombinedDirectives {
         let modified = times.modified.filter(|modified| *modified <= came);
         self.count(control.public, modified, headers.get(CONTENT_LANGUAGE));
         self.add_tags(headers);
-        match Vary::of(headers) {
+        match Vary::from_headers(headers) {
             Vary::On(names) => {
                 self.personalise(asked, &names);
                 self.vary_by(&names);

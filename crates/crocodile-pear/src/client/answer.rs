@@ -9,7 +9,7 @@ use crate::message::body::AnswerBody;
 use crate::pipeline::flow::Outcome;
 
 /// The response. A failure becomes a problem document (RFC 9457). An outcome without an answer becomes 204.
-pub fn of(outcome: Outcome) -> Response<Pulled> {
+pub fn from_outcome(outcome: Outcome) -> Response<Pulled> {
     or_failure(response(outcome))
 }
 

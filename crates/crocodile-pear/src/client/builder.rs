@@ -239,7 +239,7 @@ impl ClientBuilder {
             add(&servers, name, upstream, &mut problems);
         }
         match problems.fatal() {
-            true => Err(Faults::of(problems).into()),
+            true => Err(Faults::from_problems(problems).into()),
             false => Ok(Client::of(servers)),
         }
     }

@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::body::{Body, MAX_BODY, Pulled};
+use super::body_with_call::BodyWithCall;
 use super::dispatch::{PreparedRequest, TimeoutChange, send};
 use super::guard;
 use super::handle::Client;
 use super::one::One;
 use super::read;
-use super::told::Told;
 use crate::config::spec::Timeout;
 use crate::error::{BoxError, CallId, Error, Kind};
 use crate::format;
@@ -288,7 +288,7 @@ impl Call {
         let url = self.url.clone();
         let answer = self.answer(&id).await?;
         let status = answer.status;
-        let body = Told { body: answer.body.into_pulled()?, url: url.ok(), id, status };
+        let body = BodyWithCall { body: answer.body.into_pulled()?, url: url.ok(), id, status };
         let mut response = Response::new(Pulled::new(Box::pin(body)));
         *response.status_mut() = status;
         *response.headers_mut() = answer.headers.into_map();

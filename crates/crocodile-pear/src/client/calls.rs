@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::body::Body;
+use super::body_with_call::BodyWithCall;
 use super::dispatch::{PreparedRequest, send};
 use super::guard;
 use super::handle::Client;
 use super::request::Request;
 use super::servers;
-use super::told::Told;
 use crate::error::{CallId, Error};
 use crate::format;
 use crate::jq::Data;
@@ -17,7 +17,7 @@ use crate::message::body::AnswerBody;
 use crate::message::names::{Base, NamedResults};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::{Compile, MAX_BODY, ReadyStep, Shape};
-use crate::pipeline::steps::own::Own;
+use crate::pipeline::steps::rust_step::Own;
 use crate::request::context::Scope;
 
 /// The begin of a pipeline: a request, and the name of its result if it has one.
@@ -66,7 +66,7 @@ async fn call(client: Client, request: Request, notes_base: bool, id: CallId) ->
     let ready =
         PreparedRequest { method: request.method, url: url.clone(), headers: request.headers, body, timeouts: None };
     let answer = send(&client, ready, &id).await?;
-    let answer = told(answer, &url, id);
+    let answer = with_call(answer, &url, id);
     if !notes_base {
         return Ok(answer);
     }
@@ -77,10 +77,12 @@ async fn call(client: Client, request: Request, notes_base: bool, id: CallId) ->
 }
 
 /// The answer, of which an error in the body says which call it was.
-fn told(answer: Answer, url: &http::Uri, id: CallId) -> Answer {
+fn with_call(answer: Answer, url: &http::Uri, id: CallId) -> Answer {
     let status = answer.status;
     let body = match answer.body {
-        AnswerBody::Pulled(body) => AnswerBody::Pulled(Box::pin(Told { body, url: Some(url.clone()), id, status })),
+        AnswerBody::Pulled(body) => {
+            AnswerBody::Pulled(Box::pin(BodyWithCall { body, url: Some(url.clone()), id, status }))
+        }
         body => body,
     };
     Answer { body, ..answer }

@@ -23,10 +23,10 @@ impl Faults {
     pub(super) fn one(message: impl Into<String>) -> Self {
         let mut problems = Problems::default();
         problems.error::<()>(Span::default(), message, "");
-        Faults::of(problems)
+        Faults::from_problems(problems)
     }
 
-    pub(super) fn of(problems: Problems) -> Self {
+    pub(super) fn from_problems(problems: Problems) -> Self {
         let problems = problems.into_sorted().into_iter();
         Faults(problems.filter(|problem| problem.severity == Severity::Error).map(Problem).collect())
     }

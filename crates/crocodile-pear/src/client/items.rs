@@ -35,7 +35,7 @@ use crate::pipeline::step::status::refuse;
 use crate::pipeline::step::{Compile, ReadyStep, Shape, Spec};
 use crate::pipeline::steps::concatenate::{As, Concatenate, ItemOrder, OnError, concatenate};
 use crate::pipeline::steps::each::{Each, Limit};
-use crate::pipeline::steps::own::Own;
+use crate::pipeline::steps::rust_step::Own;
 use crate::request::context::Scope;
 use crate::telemetry::timeline::passed;
 
@@ -573,7 +573,7 @@ fn divide(path: &str, most: usize) -> Result<Arc<dyn ReadyStep>, Error> {
     let spec = Each { limit: Some(Limit::None), max_body: crate::config::spec::Size(most as u64), ..Each::of(items.0) };
     let (mut problems, named) = (Problems::default(), NamedServers::default());
     let step = spec.compile(&mut Compile::new(named.known(&[]), Span::default(), &mut problems));
-    step.ok_or_else(|| unfit(Faults::of(problems).to_string()))
+    step.ok_or_else(|| unfit(Faults::from_problems(problems).to_string()))
 }
 
 impl<T: Send + 'static> One<T> {

@@ -9,7 +9,7 @@ use crate::message::answer::Answer;
 use crate::message::body::AnswerBody;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::{MAX_BODY, ReadyStep};
-use crate::pipeline::steps::own::Own;
+use crate::pipeline::steps::rust_step::Own;
 use crate::request::context::Scope;
 
 /// From an answer to another one, or to a failure.

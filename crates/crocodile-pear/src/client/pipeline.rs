@@ -467,7 +467,7 @@ impl Pipeline {
             }
         }
         let plan = plan(self.steps, &named, &mut self.problems);
-        plan.filter(|_| !self.problems.fatal()).ok_or_else(|| Faults::of(self.problems))
+        plan.filter(|_| !self.problems.fatal()).ok_or_else(|| Faults::from_problems(self.problems))
     }
 
     /// Runs the pipeline. The response is there as soon as its head is known; the body is fetched while it is read.

@@ -75,7 +75,7 @@ impl Prepared {
         let node = yaml::read(0, text, &|name| variable(name), &mut problems);
         let document = node.and_then(|node| document(&node, &mut problems));
         let prepared = document.and_then(|document| compile(document, client, &mut problems));
-        prepared.filter(|_| !problems.fatal()).ok_or_else(|| Faults::of(problems))
+        prepared.filter(|_| !problems.fatal()).ok_or_else(|| Faults::from_problems(problems))
     }
 
     /// Answers a request. `params` are the values of the path's parameters, percent-decoded, in the order of `params` in the
@@ -114,7 +114,7 @@ impl Prepared {
         scope.time_briefly();
         let values = self.params.iter().cloned().zip(params.iter().map(|value| (*value).to_owned())).collect();
         scope.set_params(Params { values, rest: None });
-        answer::of(self.plan.answer(&Arc::new(scope)).await)
+        answer::from_outcome(self.plan.answer(&Arc::new(scope)).await)
     }
 }
 

@@ -67,5 +67,5 @@ impl IntoSelect for serde_json::Value {
 
 fn decode(shape: &serde_json::Value) -> Result<Select, Faults> {
     let mut problems = Problems::default();
-    Select::decode(&Node::from_json(shape), &mut problems).ok_or_else(|| Faults::of(problems))
+    Select::decode(&Node::from_json(shape), &mut problems).ok_or_else(|| Faults::from_problems(problems))
 }

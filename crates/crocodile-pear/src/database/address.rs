@@ -156,7 +156,8 @@ impl DatabaseAddress {
     async fn attempt(&self, host: usize, role: Role) -> Result<Connected, String> {
         let carrier = self.open(host).await.map_err(|error| error.to_string())?;
         let (wire, naming) = RenamedConnection::new(carrier);
-        let (client, mut connection) = self.config.connect_raw(wire, NoTls).await.map_err(|error| told(&error))?;
+        let (client, mut connection) =
+            self.config.connect_raw(wire, NoTls).await.map_err(|error| error_text(&error))?;
         let asked = async {
             let process = process(&client.cancel_token()).await;
             if role != Role::Any {
@@ -221,7 +222,7 @@ impl DatabaseAddress {
     /// The errors of the connection.
     pub(super) async fn cancel(&self, host: usize, token: &CancelToken) -> Result<(), String> {
         let carrier = self.open(host).await.map_err(|error| error.to_string())?;
-        token.cancel_query_raw(carrier, NoTls).await.map_err(|error| told(&error))
+        token.cancel_query_raw(carrier, NoTls).await.map_err(|error| error_text(&error))
     }
 }
 
@@ -255,7 +256,7 @@ enum Role {
 }
 
 impl Role {
-    fn of(word: &str) -> Option<Self> {
+    fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "any" => Role::Any,
             "read-write" => Role::ReadWrite,
@@ -270,7 +271,7 @@ impl Role {
     async fn check(self, client: &Client) -> Result<(), String> {
         const STATE: &str =
             "select pg_is_in_recovery() or current_setting('transaction_read_only') = 'on', pg_is_in_recovery()";
-        let said = client.simple_query(STATE).await.map_err(|error| told(&error))?;
+        let said = client.simple_query(STATE).await.map_err(|error| error_text(&error))?;
         let (only_reads, standby) = (first(&said, 0) == Some("t"), first(&said, 1) == Some("t"));
         match self {
             Role::ReadWrite if only_reads => Err("the server does not accept writes".to_owned()),
@@ -300,7 +301,7 @@ impl fmt::Display for DatabaseAddress {
 }
 
 /// An error with its cause. It may name the database, never the credentials.
-pub fn told(error: &Error) -> String {
+pub fn error_text(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return format!("{}: {}", error.severity(), error.message());
     }
@@ -373,7 +374,7 @@ fn take_mode(url: &str) -> Result<(String, Mode, Role), Wrong> {
             }
             Some(("target_session_attrs", word)) => {
                 let remedy = "write `any`, `read-write`, `read-only`, `primary`, `standby` or `prefer-standby`";
-                role = Role::of(word).ok_or(("there is no such `target_session_attrs`", remedy))?;
+                role = Role::parse(word).ok_or(("there is no such `target_session_attrs`", remedy))?;
             }
             Some(("sslrootcert", _)) => {
                 return Err(("`sslrootcert` cannot be in the URL", "write `ca: FILE` beside `postgres`"));

@@ -44,7 +44,7 @@ pub(super) enum Cell {
 
 impl Cell {
     /// How a type is written; nothing for those that have no form in JSON here.
-    pub(super) fn of(kind: &Type) -> Option<Cell> {
+    pub(super) fn for_type(kind: &Type) -> Option<Cell> {
         Some(match *kind {
             Type::BOOL => Cell::Bool,
             Type::INT2 => Cell::Int2,
@@ -78,11 +78,11 @@ impl Cell {
     fn made(kind: &Type) -> Option<Cell> {
         Some(match kind.kind() {
             Kind::Enum(_) => Cell::Text,
-            Kind::Domain(base) => Cell::of(base)?,
-            Kind::Array(inner) => Cell::List(Box::new(Cell::of(inner)?)),
+            Kind::Domain(base) => Cell::for_type(base)?,
+            Kind::Array(inner) => Cell::List(Box::new(Cell::for_type(inner)?)),
             Kind::Composite(fields) => {
                 let field = |(at, field): (usize, &tokio_postgres::types::Field)| {
-                    Some((lead(at, field.name()), Cell::of(field.type_())?))
+                    Some((lead(at, field.name()), Cell::for_type(field.type_())?))
                 };
                 Cell::Record(fields.iter().enumerate().map(field).collect::<Option<_>>()?)
             }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use tokio_postgres::Error as Failed;
 use tokio_postgres::error::SqlState;
 
-use super::address::told;
+use super::address::error_text;
 use super::query::{Access, Query};
 use crate::error::{Error, Kind};
 use crate::resilience::verdict::Verdict;
@@ -20,7 +20,7 @@ pub(super) struct StatementFailure {
     /// Whether the connection cannot be used again.
     pub(super) broken: bool,
     /// The verdict about the server's health; `None` if the server did not answer.
-    pub(super) went: Option<Verdict>,
+    pub(super) verdict: Option<Verdict>,
     /// Whether the server does not know a statement that was prepared on this connection, or knows another: a pooler
     /// gives the connection to others.
     pub(super) renamed: bool,
@@ -89,18 +89,18 @@ fn refused(status: StatusCode, detail: &'static str) -> Error {
 
 impl StatementFailure {
     /// A failure that a second run would repeat.
-    pub(super) fn lasting(error: Error) -> Self {
-        StatementFailure { error, again: Again::Never, broken: false, went: None, renamed: false, only_reads: false }
+    pub(super) fn permanent(error: Error) -> Self {
+        StatementFailure { error, again: Again::Never, broken: false, verdict: None, renamed: false, only_reads: false }
     }
 
     /// The same for what the server has answered.
     pub(super) fn answered(error: Error) -> Self {
-        StatementFailure { went: Some(Verdict::Success), ..StatementFailure::lasting(error) }
+        StatementFailure { verdict: Some(Verdict::Success), ..StatementFailure::permanent(error) }
     }
 
     /// A statement that has not failed, and runs elsewhere.
     pub(super) fn elsewhere(error: Error) -> Self {
-        StatementFailure { again: Again::Elsewhere, ..StatementFailure::lasting(error) }
+        StatementFailure { again: Again::Elsewhere, ..StatementFailure::permanent(error) }
     }
 
     /// The server answers nothing: a read runs elsewhere.
@@ -108,13 +108,13 @@ impl StatementFailure {
         StatementFailure {
             again: Again::Always,
             broken: true,
-            went: Some(Verdict::Failure),
-            ..StatementFailure::lasting(away())
+            verdict: Some(Verdict::Failure),
+            ..StatementFailure::permanent(away())
         }
     }
 
     /// Translates an error of the client library. What the operator must correct is logged.
-    pub(super) fn of(failed: &Failed, query: &Query) -> Self {
+    pub(super) fn from_error(failed: &Failed, query: &Query) -> Self {
         let Some(code) = failed.code() else {
             query.warn("the connection to the database was lost", failed);
             let detail = "the connection to the database was lost; whether the statement was done is not known";
@@ -123,8 +123,8 @@ impl StatementFailure {
                 error,
                 again: Again::IfReading,
                 broken: true,
-                went: Some(Verdict::Failure),
-                ..StatementFailure::lasting(garbled())
+                verdict: Some(Verdict::Failure),
+                ..StatementFailure::permanent(garbled())
             };
         };
         let failure = match *code {
@@ -137,25 +137,32 @@ impl StatementFailure {
             _ if failure.renamed => query.warn(POOLER, failed),
             Kind::Internal => query.error("a statement failed", failed),
             Kind::Unavailable => query.warn("the database cannot serve", failed),
-            _ => tracing::debug!(database = %query.database, query = query.line(), reason = told(failed), "refused"),
+            _ => {
+                tracing::debug!(database = %query.database, query = query.line(), reason = error_text(failed), "refused");
+            }
         }
         failure
     }
 
     fn of_code(code: &SqlState) -> Self {
-        let lasting = StatementFailure::answered;
+        let permanent = StatementFailure::answered;
         let again = |error| StatementFailure { again: Again::Always, ..StatementFailure::answered(error) };
         let broken = |again| {
             let error = Error::new(Kind::Unavailable, "the database cannot serve this now").after(SOON);
-            StatementFailure { again, broken: true, went: Some(Verdict::Failure), ..StatementFailure::lasting(error) }
+            StatementFailure {
+                again,
+                broken: true,
+                verdict: Some(Verdict::Failure),
+                ..StatementFailure::permanent(error)
+            }
         };
-        let unprocessable = |detail| lasting(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        let unprocessable = |detail| permanent(refused(StatusCode::UNPROCESSABLE_ENTITY, detail));
         match *code {
             SqlState::UNIQUE_VIOLATION => {
-                lasting(refused(StatusCode::CONFLICT, "a value that must be unique is there already"))
+                permanent(refused(StatusCode::CONFLICT, "a value that must be unique is there already"))
             }
             SqlState::EXCLUSION_VIOLATION => {
-                lasting(refused(StatusCode::CONFLICT, "this is in conflict with what is there already"))
+                permanent(refused(StatusCode::CONFLICT, "this is in conflict with what is there already"))
             }
             SqlState::FOREIGN_KEY_VIOLATION => {
                 unprocessable("what this refers to is not there, or something refers to it")
@@ -168,14 +175,14 @@ impl StatementFailure {
                 again(Error::new(Kind::Busy, "another transaction changed the same data").after(SOON))
             }
             SqlState::LOCK_NOT_AVAILABLE => {
-                lasting(Error::new(Kind::Busy, "another transaction took too long").after(SOON))
+                permanent(Error::new(Kind::Busy, "another transaction took too long").after(SOON))
             }
-            SqlState::QUERY_CANCELED => StatementFailure { went: Some(Verdict::Failure), ..lasting(slow()) },
+            SqlState::QUERY_CANCELED => StatementFailure { verdict: Some(Verdict::Failure), ..permanent(slow()) },
             // A primary that is one no longer.
             SqlState::READ_ONLY_SQL_TRANSACTION => StatementFailure {
                 broken: false,
                 only_reads: true,
-                went: Some(Verdict::Success),
+                verdict: Some(Verdict::Success),
                 ..broken(Again::Always)
             },
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE => bad("a number is out of range"),
@@ -234,10 +241,10 @@ mod tests {
             ("25006", 503, Again::Always, Verdict::Success),
             ("57014", 504, Again::Never, Verdict::Failure),
         ];
-        for (code, status, again, went) in cases {
+        for (code, status, again, verdict) in cases {
             let failure = StatementFailure::of_code(&SqlState::from_code(code));
-            let told = (failure.error.status().as_u16(), failure.again, failure.went);
-            assert_eq!(told, (status, again, Some(went)), "{code}");
+            let error_text = (failure.error.status().as_u16(), failure.again, failure.verdict);
+            assert_eq!(error_text, (status, again, Some(verdict)), "{code}");
         }
     }
 }

@@ -26,7 +26,7 @@ impl Parameter {
     ///
     /// # Errors
     /// The type that it must have.
-    pub(super) fn of(data: Data, kind: &Type) -> Result<Self, UnfitParameter> {
+    pub(super) fn from_data(data: Data, kind: &Type) -> Result<Self, UnfitParameter> {
         let mut out = Vec::new();
         let sent = match data {
             // The bytes as they arrived: they need not be parsed.
@@ -322,7 +322,7 @@ mod tests {
     fn sent(json: &str, kind: &Type) -> Result<Option<String>, String> {
         let value = json::read(&Bytes::from(json.to_owned())).expect("JSON");
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        Parameter::of(value.into(), kind).map(|sent| sent.0.map(text)).map_err(|UnfitParameter(reason)| reason)
+        Parameter::from_data(value.into(), kind).map(|sent| sent.0.map(text)).map_err(|UnfitParameter(reason)| reason)
     }
 
     fn text(json: &str, kind: &Type) -> String {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-use super::address::{Connected, DatabaseAddress, told};
+use super::address::{Connected, DatabaseAddress, error_text};
 use super::failure::{away, busy};
 use super::query::{Access, PreparedStatement, Query};
 use super::spec::Statements;
@@ -396,7 +396,7 @@ impl DatabasePool {
         let each = pooled && self.access == Access::ReadOnly;
         if self.access == Access::ReadOnly && !pooled {
             let session = client.batch_execute("set session characteristics as transaction read only");
-            session.await.map_err(|error| told(&error))?;
+            session.await.map_err(|error| error_text(&error))?;
         }
         match (each, named) {
             (true, _) => naming.set(Naming::UnnamedReads),

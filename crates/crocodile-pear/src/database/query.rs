@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error as Failed, Row, Statement};
 
-use super::address::told;
+use super::address::error_text;
 use super::cell::{Cell, lead};
 use super::moment::Garbled;
 use crate::config::spec::Located;
@@ -154,13 +154,13 @@ impl Query {
 
     pub(super) fn warn(&self, what: &str, failed: &Failed) {
         if self.logged.allows() {
-            tracing::warn!(database = %self.database, query = self.line(), reason = told(failed), "{what}");
+            tracing::warn!(database = %self.database, query = self.line(), reason = error_text(failed), "{what}");
         }
     }
 
     pub(super) fn error(&self, what: &str, failed: &Failed) {
         if self.logged.allows() {
-            tracing::error!(database = %self.database, query = self.line(), reason = told(failed), "{what}");
+            tracing::error!(database = %self.database, query = self.line(), reason = error_text(failed), "{what}");
         }
     }
 
@@ -246,10 +246,10 @@ impl PreparedStatement {
     /// # Errors
     /// The errors of the server, or why the statement is of no use.
     pub(super) async fn make(client: &Client, query: &Query) -> Result<Result<Self, UnfitStatement>, Failed> {
-        client.prepare(&query.text.value).await.map(|statement| PreparedStatement::of(statement, query))
+        client.prepare(&query.text.value).await.map(|statement| PreparedStatement::from_statement(statement, query))
     }
 
-    fn of(statement: Statement, query: &Query) -> Result<Self, UnfitStatement> {
+    fn from_statement(statement: Statement, query: &Query) -> Result<Self, UnfitStatement> {
         let wanted = statement.params().len();
         if wanted != query.values {
             return Err(UnfitStatement::Values { wanted, given: query.values });
@@ -260,7 +260,7 @@ impl PreparedStatement {
             if statement.columns()[..at].iter().any(|other| other.name() == name) {
                 return Err(UnfitStatement::Twice(name));
             }
-            match Cell::of(column.type_()) {
+            match Cell::for_type(column.type_()) {
                 Some(cell) => columns.push((lead(at, &name), cell)),
                 None => return Err(UnfitStatement::Type { column: name, kind: column.type_().name().to_owned() }),
             }

@@ -72,7 +72,7 @@ impl Rows {
                 Err(_) => Err(StatementFailure::answered(garbled())),
             },
             Some(Err(failed)) => {
-                let failure = StatementFailure::of(&failed, &self.query);
+                let failure = StatementFailure::from_error(&failed, &self.query);
                 self.running.end(failure.broken);
                 self.record.end(StatementEnd::Failed(failure.error.kind()));
                 Err(failure)

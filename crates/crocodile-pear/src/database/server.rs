@@ -185,9 +185,9 @@ impl TriedStatement<'_> {
     }
 
     /// The run has ended; `None` if that means nothing for the server's health.
-    pub(super) fn ended(&mut self, went: Option<Verdict>) {
-        if let (Some(watch), Some(went)) = (self.0.take(), went) {
-            watch.note(went);
+    pub(super) fn ended(&mut self, verdict: Option<Verdict>) {
+        if let (Some(watch), Some(verdict)) = (self.0.take(), verdict) {
+            watch.note(verdict);
         }
     }
 }
@@ -204,9 +204,9 @@ impl Drop for TriedStatement<'_> {
 }
 
 impl StatementWatch<'_> {
-    fn note(&self, went: Verdict) {
+    fn note(&self, verdict: Verdict) {
         let (database, server) = (&*self.server.pool.name, &*self.server.pool.shown);
-        match self.breaker.note(went, self.trial) {
+        match self.breaker.note(verdict, self.trial) {
             Some(Change::Opened) => tracing::warn!(database, server, "circuit breaker opened"),
             Some(Change::Closed) => tracing::info!(database, server, "circuit breaker closed"),
             _ => {}

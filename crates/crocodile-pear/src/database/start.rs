@@ -36,7 +36,7 @@ pub(super) async fn start(
         }
         (ReadPlace::Shared(_), None) => return Err(StatementFailure::elsewhere(garbled())),
     };
-    let parameters = parameters(&run.values, &run.names, &prepared).map_err(StatementFailure::lasting)?;
+    let parameters = parameters(&run.values, &run.names, &prepared).map_err(StatementFailure::permanent)?;
     let place = match (place, shared) {
         (ReadPlace::Alone(lease), Some(shared)) if run.query.is_short() => shared.open(lease),
         (place, _) => place,
@@ -45,7 +45,7 @@ pub(super) async fn start(
     let first = running.seat().is_none_or(Seat::send);
     let begun = Instant::now();
     let started = {
-        let Some(client) = running.client() else { return Err(StatementFailure::lasting(garbled())) };
+        let Some(client) = running.client() else { return Err(StatementFailure::permanent(garbled())) };
         let sent = client.query_raw(&prepared.statement, parameters);
         match running.shared() {
             Some(seat) if !first => tokio::select! {
@@ -64,7 +64,7 @@ pub(super) async fn start(
             Ok((stream, prepared, running))
         }
         Err(failed) => {
-            let failure = StatementFailure::of(&failed, &run.query);
+            let failure = StatementFailure::from_error(&failed, &run.query);
             running.end(failure.broken);
             Err(failure)
         }
@@ -77,12 +77,12 @@ pub(super) async fn prepare(
     query: &Query,
 ) -> Result<(DatabaseLease, Arc<PreparedStatement>), StatementFailure> {
     let mut running = BusyConnection::new(ReadPlace::Alone(lease));
-    let Some(client) = running.client() else { return Err(StatementFailure::lasting(garbled())) };
+    let Some(client) = running.client() else { return Err(StatementFailure::permanent(garbled())) };
     match PreparedStatement::make(client, query).await {
         Ok(Ok(prepared)) => {
             let prepared = Arc::new(prepared);
             let lease = running.prepared(query, &prepared);
-            lease.map(|lease| (lease, prepared)).ok_or_else(|| StatementFailure::lasting(garbled()))
+            lease.map(|lease| (lease, prepared)).ok_or_else(|| StatementFailure::permanent(garbled()))
         }
         Ok(Err(unfit)) => {
             query.unfit(&unfit);
@@ -91,7 +91,7 @@ pub(super) async fn prepare(
         }
         Err(failed) => {
             // Nothing has been run.
-            let mut failure = StatementFailure::of(&failed, query);
+            let mut failure = StatementFailure::from_error(&failed, query);
             if failure.again == Again::IfReading {
                 failure.again = Again::Always;
             }
@@ -111,7 +111,7 @@ pub(super) fn parameters(
     let values = values.iter().zip(kinds).enumerate();
     values
         .map(|(at, (value, kind))| {
-            Parameter::of(value.clone(), kind).map_err(|UnfitParameter(reason)| {
+            Parameter::from_data(value.clone(), kind).map_err(|UnfitParameter(reason)| {
                 let name = names.get(at).map_or("a value", |name| name);
                 Error::new(Kind::BadRequest, format!("{name} {reason}"))
             })

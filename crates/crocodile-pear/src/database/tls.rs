@@ -27,10 +27,10 @@ impl DatabaseTls {
         let builder = builder.map_err(|_| TOO_FEW)?;
         let anyone = Arc::new(Verifier::new(Anyone, provider));
         let config = builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth();
-        Ok(DatabaseTls::of(config))
+        Ok(DatabaseTls::from_config(config))
     }
 
-    fn of(mut config: ClientConfig) -> Self {
+    fn from_config(mut config: ClientConfig) -> Self {
         // Connections are kept for long, and a whole handshake looks at the certificate.
         config.resumption = Resumption::disabled();
         // A server that begins with TLS at once (`sslnegotiation=direct`) insists on it.
@@ -49,7 +49,7 @@ impl DatabaseTls {
         };
         let builder = ClientConfig::builder_with_provider(provider()?).with_safe_default_protocol_versions();
         let builder = builder.map_err(|_| TOO_FEW)?;
-        Ok(DatabaseTls::of(builder.with_root_certificates(roots).with_no_client_auth()))
+        Ok(DatabaseTls::from_config(builder.with_root_certificates(roots).with_no_client_auth()))
     }
 }
 

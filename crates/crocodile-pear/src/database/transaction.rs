@@ -43,7 +43,7 @@ pub(super) async fn run(
     }
     // Dropped before its end, the connection goes, and what was done with it.
     let mut running = BusyConnection::in_transaction(lease);
-    let Some(client) = running.client() else { return Err(StatementFailure::lasting(garbled())) };
+    let Some(client) = running.client() else { return Err(StatementFailure::permanent(garbled())) };
     let done = all(client, run, &plans).await;
     let clean = match &done {
         Ok(_) => true,
@@ -72,13 +72,13 @@ async fn all(
         Access::ReadWrite => "begin",
         Access::ReadOnly => "begin read only",
     };
-    client.batch_execute(begin).await.map_err(|failed| whole(StatementFailure::of(&failed, &run.query)))?;
+    client.batch_execute(begin).await.map_err(|failed| whole(StatementFailure::from_error(&failed, &run.query)))?;
     for (before, plan) in run.before.iter().zip(plans) {
         one(client, &before.query, plan, (&before.values, &before.names), before.wanted).await.map_err(whole)?;
     }
-    let last = plans.last().ok_or_else(|| StatementFailure::lasting(garbled()))?;
+    let last = plans.last().ok_or_else(|| StatementFailure::permanent(garbled()))?;
     let answer = one(client, &run.query, last, (&run.values, &run.names), run.wanted).await.map_err(whole)?;
-    client.batch_execute("commit").await.map_err(|failed| StatementFailure::of(&failed, &run.query))?;
+    client.batch_execute("commit").await.map_err(|failed| StatementFailure::from_error(&failed, &run.query))?;
     Ok(answer)
 }
 
@@ -89,8 +89,8 @@ async fn one(
     (values, names): (&[Data], &[Box<str>]),
     wanted: Wanted,
 ) -> Result<Answer, StatementFailure> {
-    let parameters = parameters(values, names, plan).map_err(StatementFailure::lasting)?;
-    let failed = |failed| StatementFailure::of(&failed, query);
+    let parameters = parameters(values, names, plan).map_err(StatementFailure::permanent)?;
+    let failed = |failed| StatementFailure::from_error(&failed, query);
     let mut stream = Box::pin(client.query_raw(&plan.statement, parameters).await.map_err(failed)?);
     let (mut out, mut number) = (Vec::new(), 0_u64);
     while let Some(row) = stream.try_next().await.map_err(failed)? {

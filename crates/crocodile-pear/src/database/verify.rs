@@ -9,7 +9,7 @@ use tokio_postgres::error::ErrorPosition;
 use tokio_postgres::{Client, Error as Failed};
 
 use super::Database;
-use super::address::{Connected, told};
+use super::address::{Connected, error_text};
 use super::query::{Access, PreparedStatement, Query, UnfitStatement};
 use super::server::DatabaseServer;
 use super::spec::Statements;
@@ -143,7 +143,7 @@ async fn look(client: &Client, queries: &[Arc<Query>]) -> Result<Vec<(Arc<Query>
         let finding = match PreparedStatement::make(client, query).await {
             Ok(Ok(_)) => continue,
             Ok(Err(unfit)) => Finding::Unfit(unfit),
-            Err(failed) if failed.as_db_error().is_none() => return Err(told(&failed)),
+            Err(failed) if failed.as_db_error().is_none() => return Err(error_text(&failed)),
             Err(failed) => Finding::Failed(failed),
         };
         findings.push((query.clone(), finding));

@@ -57,7 +57,7 @@ pub fn plain(mut answer: Answer) -> Result<Answer, Error> {
             return Err(Error::new(Kind::Malformed, "the body has too many content codings"));
         }
         for coding in codings.iter().rev() {
-            let decoder = ContentDecoder::of(coding)?;
+            let decoder = ContentDecoder::for_coding(coding)?;
             answer.body = AnswerBody::Pulled(Box::pin(DecodedBody::new(answer.body.into_pulled()?, decoder)));
         }
     }
@@ -106,7 +106,7 @@ struct DecodeStep {
 }
 
 impl ContentDecoder {
-    fn of(coding: &str) -> Result<Self, Error> {
+    fn for_coding(coding: &str) -> Result<Self, Error> {
         match coding {
             #[cfg(feature = "gzip")]
             "gzip" | "x-gzip" => Ok(ContentDecoder::Gzip(Decompress::new_gzip(15))),

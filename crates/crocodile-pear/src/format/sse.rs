@@ -170,7 +170,7 @@ fn is_number(text: &str) -> bool {
 /// and no other field, is written as that event: a text line by line, other data as JSON. Any other value is written as
 /// data.
 pub fn write(item: &[u8], out: &mut Vec<u8>) {
-    match EventFields::of(item) {
+    match EventFields::parse(item) {
         Some(fields) => fields.write(out),
         None => {
             out.extend_from_slice(b"data: ");
@@ -191,7 +191,7 @@ struct EventFields<'a> {
 }
 
 impl<'a> EventFields<'a> {
-    fn of(item: &'a [u8]) -> Option<Self> {
+    fn parse(item: &'a [u8]) -> Option<Self> {
         let (mut fields, mut named) = (EventFields::default(), false);
         for (key, value) in walk::Entries::of(item.trim_ascii())? {
             match () {

@@ -25,7 +25,7 @@ pub struct Text {
 
 impl Text {
     /// For an answer that will be read as text, because of its content type or because it has none.
-    pub fn of(answer: &Answer) -> Option<Self> {
+    pub fn from_answer(answer: &Answer) -> Option<Self> {
         let bytes = !matches!(answer.body, AnswerBody::Value(_) | AnswerBody::Json(_));
         if !bytes || !matches!(declared(answer), Declared::Other | Declared::Nothing) {
             return None;
@@ -77,7 +77,7 @@ mod tests {
 
     fn explained(media: Option<&'static str>, detail: &'static str) -> String {
         let error = Error::new(Kind::Expression, detail).at_step("transform");
-        explain(Text::of(&answer(media)).as_ref(), error).to_string()
+        explain(Text::from_answer(&answer(media)).as_ref(), error).to_string()
     }
 
     #[test]

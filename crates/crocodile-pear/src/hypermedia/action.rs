@@ -19,7 +19,7 @@ pub struct Action {
 
 /// The action of this name. If a document has it in both forms, that of Siren counts.
 pub fn action(document: &Raw, name: &str) -> Option<Action> {
-    let document = Part::of(document);
+    let document = Part::from_document(document);
     siren(document, name).or_else(|| hal_forms(document, name))
 }
 

@@ -50,7 +50,7 @@ fn find<'a>(holder: Part<'a>, name: &str, curies: Option<Part<'a>>) -> Option<Pa
     if let Some(found) = holder.field(name) {
         return Some(found);
     }
-    let curies = Curies::of(curies?);
+    let curies = Curies::from_part(curies?);
     let wanted = curies.address(name);
     let wanted = wanted.as_deref().unwrap_or(name);
     let same = |(key, value): &(Cow<'_, str>, Part<'a>)| !value.is_null() && curies.stands_for(key, wanted);
@@ -66,7 +66,7 @@ const TEMPLATE: usize = 8 << 10;
 const REL: &str = "{rel}";
 
 impl<'a> Curies<'a> {
-    fn of(curies: Part<'a>) -> Self {
+    fn from_part(curies: Part<'a>) -> Self {
         let mut templates = HashMap::new();
         for curie in curies.each() {
             let text = |name: &str| curie.field(name).and_then(Part::text);

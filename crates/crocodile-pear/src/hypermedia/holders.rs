@@ -23,8 +23,8 @@ pub struct Holder {
 /// list, the resources that HAL and Siren embed, those under `data` of JSON:API. `included` is the document that holds what a
 /// part of JSON:API names.
 pub fn holders(relation: &Relation, document: &Raw, included: Option<&CompoundDocument>) -> Vec<Holder> {
-    let whole = Part::of(document);
-    let own = CompoundDocument::of(document.clone());
+    let whole = Part::from_document(document);
+    let own = CompoundDocument::from_document(document.clone());
     let source = included.unwrap_or(&own);
     let related = |part: Part<'_>| match relation.form {
         RelationFormat::Hal => hal::related(relation, part),
@@ -49,7 +49,7 @@ pub fn holders(relation: &Relation, document: &Raw, included: Option<&CompoundDo
 /// A document and every object within it, as documents of their own.
 pub fn objects(document: &Raw) -> Vec<Raw> {
     let mut found = vec![document.clone()];
-    let mut left = vec![Part::of(document)];
+    let mut left = vec![Part::from_document(document)];
     while let Some(part) = left.pop() {
         let inner = part.items().chain(part.fields().map(|(_, value)| value));
         for inner in inner.filter(|inner| inner.is_object() || inner.is_list()) {

@@ -31,7 +31,7 @@ pub(super) struct Included(HashMap<KeptKey, Raw>);
 
 impl Included {
     /// The first of the same name counts.
-    pub(super) fn of<'a>(resources: impl IntoIterator<Item = Part<'a>>) -> Self {
+    pub(super) fn from_resources<'a>(resources: impl IntoIterator<Item = Part<'a>>) -> Self {
         let mut known = HashMap::new();
         for resource in resources {
             if let Some((kind, id)) = key(resource) {
@@ -43,7 +43,7 @@ impl Included {
     }
 
     pub(super) fn get(&self, (kind, id): ResourceKey<'_>) -> Option<Part<'_>> {
-        self.0.get(&AskedKey(kind, id)).map(Part::of)
+        self.0.get(&AskedKey(kind, id)).map(Part::from_document)
     }
 }
 
@@ -66,7 +66,7 @@ const FEW: usize = 4;
 
 impl CompoundDocument {
     /// A source of what this document includes.
-    pub fn of(document: Raw) -> Self {
+    pub fn from_document(document: Raw) -> Self {
         CompoundDocument { document, asked: AtomicUsize::new(0), known: OnceLock::new() }
     }
 
@@ -76,7 +76,7 @@ impl CompoundDocument {
     }
 
     fn resources(&self) -> impl Iterator<Item = Part<'_>> {
-        Part::of(&self.document).field("included").into_iter().flat_map(Part::items)
+        Part::from_document(&self.document).field("included").into_iter().flat_map(Part::items)
     }
 
     /// The resource that this one names.
@@ -85,7 +85,7 @@ impl CompoundDocument {
         if self.known.get().is_none() && self.asked.fetch_add(1, Ordering::Relaxed) < FEW {
             return self.resources().find(|resource| key(*resource) == Some(wanted));
         }
-        self.known.get_or_init(|| Included::of(self.resources())).get(wanted)
+        self.known.get_or_init(|| Included::from_resources(self.resources())).get(wanted)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::offload;
 
 /// The leads of a relation; `None` if the document has no such relation.
 pub(super) fn related(relation: &Relation, document: &Raw) -> Option<RelationTargets> {
-    let (source, document) = (CompoundDocument::of(document.clone()), Part::of(document));
+    let (source, document) = (CompoundDocument::from_document(document.clone()), Part::from_document(document));
     // The address of `links` is that of a page, or of the document itself: nothing else stands for it.
     if let Some(link) = linked(document, &relation.name) {
         return Some((vec![link], false));

@@ -16,7 +16,7 @@ pub(super) struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// The whole document.
-    pub(super) fn of(document: &'a Raw) -> Self {
+    pub(super) fn from_document(document: &'a Raw) -> Self {
         Part { document, bytes: document.bytes() }
     }
 
@@ -93,13 +93,13 @@ pub(super) struct Members<'a> {
 const FEW: usize = 16;
 
 impl<'a> Members<'a> {
-    pub(super) fn of(part: Option<Part<'a>>) -> Self {
+    pub(super) fn from_part(part: Option<Part<'a>>) -> Self {
         Members { part, end: None, asked: Cell::new(0), known: OnceCell::new() }
     }
 
     /// The fields before a key of the object, as it is written there.
     pub(super) fn before(part: Part<'a>, key: &'a [u8]) -> Self {
-        Members { end: Some(key), ..Members::of(Some(part)) }
+        Members { end: Some(key), ..Members::from_part(Some(part)) }
     }
 
     fn entries(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {

@@ -230,7 +230,7 @@ fn many_resources_that_name_included_ones_are_resolved_at_once() {
     let found = holders(&relation, &document, None);
     assert_eq!(found.iter().map(part).collect::<Vec<_>>(), (0..MANY).map(wanted).collect::<Vec<_>>());
     // Parts of the document, whose parts are where it was.
-    let source = CompoundDocument::of(document);
+    let source = CompoundDocument::from_document(document);
     for at in 0..MANY {
         let own = format!(r#"{{"type":"a","relationships":{{"r":{{"data":{{"type":"b","id":"{at}"}}}}}}}}"#);
         let found = holders(&relation, &Raw::check(&own.into()).expect("JSON"), Some(&source));

@@ -32,9 +32,9 @@ pub enum AnswerBody {
 }
 
 /// No bytes, and nothing said of their length.
-struct Untold;
+struct WithoutLength;
 
-impl http_body::Body for Untold {
+impl http_body::Body for WithoutLength {
     type Data = Bytes;
     type Error = Error;
 
@@ -59,8 +59,8 @@ impl AnswerBody {
     }
 
     /// A body without bytes that says no length: the answer to a HEAD request whose GET has a length that is not known.
-    pub fn untold() -> Self {
-        AnswerBody::Pulled(Box::pin(Untold))
+    pub fn without_length() -> Self {
+        AnswerBody::Pulled(Box::pin(WithoutLength))
     }
 
     /// The number of bytes, if it is known before the body is pulled.

@@ -2,6 +2,7 @@
 //! made; a call alone or for several values together.
 
 mod batch;
+mod call_options;
 mod collect;
 mod compile;
 mod detach;
@@ -9,11 +10,10 @@ mod fan;
 mod fields;
 mod relabel;
 mod source;
+mod spec;
 mod sql;
 mod statement;
-mod terms;
 pub(crate) mod upstream_call;
-mod written;
 
 pub(crate) use self::batch::Asking;
 pub(crate) use self::collect::{Collector, Coming, seated};
@@ -21,8 +21,8 @@ pub(crate) use self::compile::{fixed_method, headers};
 pub(crate) use self::detach::Detach;
 pub(crate) use self::fan::FanOut;
 pub(crate) use self::source::AnswerSource;
+pub use self::spec::{Batch, Request};
+pub(crate) use self::spec::{is_body, is_written};
 pub use self::sql::{Sql, StatementSpec};
 pub(crate) use self::statement::ReadyStatement;
 pub(crate) use self::upstream_call::{Calling, StepInput};
-pub use self::written::{Batch, Request};
-pub(crate) use self::written::{is_body, is_written};

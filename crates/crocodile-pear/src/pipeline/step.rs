@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use self::about::{About, LinkTemplate, Proxied};
 pub use self::compile::Compile;
-pub use self::evaluate::{Blame, apply, evaluate, holds, part, weigh};
+pub use self::evaluate::{FaultSource, apply, evaluate, holds, part, weigh};
 pub use self::flowing::{Ahead, CallMethod, Findings, Flowing, Outline, Shape, TakenParts};
 pub use self::known::{ByName, Known, KnownRoute, MAX_BODY, StreamSpec};
 pub use self::public_links::{PublicLinks, PublicTable, PublicWay};

@@ -11,12 +11,12 @@ pub mod dedupe;
 pub mod each;
 pub mod follow;
 pub mod merge;
-pub mod own;
 pub mod plain;
 pub mod reject;
 pub mod request;
 pub mod requests;
 pub mod respond;
+pub mod rust_step;
 pub mod select;
 pub mod sql;
 pub mod timer;
@@ -36,7 +36,7 @@ macro_rules! steps {
         pub enum Written {
             $(#[doc = concat!("`", stringify!($name), "`")] $spec(Box<$name::$spec>),)*
             /// A step that a Rust program brings.
-            Own(own::Own),
+            Own(rust_step::Own),
             /// The reading of what a `request` has created, behind it.
             Created(follow::Created),
             /// A step that cannot be read. Its pipeline never runs; it is compiled to find the problems of the other steps.
@@ -122,8 +122,8 @@ impl Written {
     }
 }
 
-impl From<own::Own> for Written {
-    fn from(own: own::Own) -> Self {
+impl From<rust_step::Own> for Written {
+    fn from(own: rust_step::Own) -> Self {
         Written::Own(own)
     }
 }

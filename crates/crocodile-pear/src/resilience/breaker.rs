@@ -88,18 +88,18 @@ impl Breaker {
     }
 
     /// Records the outcome of a call.
-    pub(crate) fn note(&self, went: Verdict, trial: Trial) -> Option<Change> {
+    pub(crate) fn note(&self, verdict: Verdict, trial: Trial) -> Option<Change> {
         match trial {
-            Trial::Yes => self.tried(went),
+            Trial::Yes => self.tried(verdict),
             // The call was sent before the breaker opened: its outcome is out of date.
             Trial::No if self.is_open() => None,
-            Trial::No => self.count(went),
+            Trial::No => self.count(verdict),
         }
     }
 
-    fn count(&self, went: Verdict) -> Option<Change> {
-        let since = self.window.count(went);
-        if went == Verdict::Success {
+    fn count(&self, verdict: Verdict) -> Option<Change> {
+        let since = self.window.count(verdict);
+        if verdict == Verdict::Success {
             // Read first: it is almost always 0, and the line stays in every core's cache.
             if self.in_a_row.load(Ordering::Relaxed) != 0 {
                 self.in_a_row.store(0, Ordering::Relaxed);
@@ -121,8 +121,8 @@ impl Breaker {
         calls >= self.rules.calls.get() && f64::from(failures) >= f64::from(calls) * self.rules.rate.0
     }
 
-    fn tried(&self, went: Verdict) -> Option<Change> {
-        if went == Verdict::Failure {
+    fn tried(&self, verdict: Verdict) -> Option<Change> {
+        if verdict == Verdict::Failure {
             self.passed.store(0, Ordering::Relaxed);
             self.outage.begin(self.rules.open);
             return None;
@@ -163,7 +163,7 @@ impl Window {
     }
 
     /// Counts a call; returns the number of the current part.
-    fn count(&self, went: Verdict) -> u64 {
+    fn count(&self, verdict: Verdict) -> u64 {
         let now = (self.born.elapsed().as_nanos() / self.part.as_nanos()) as u64 + 1;
         let part = &self.parts[(now % PARTS) as usize];
         if part.number.load(Ordering::Relaxed) != now && part.number.swap(now, Ordering::Relaxed) != now {
@@ -171,7 +171,7 @@ impl Window {
             part.failures.store(0, Ordering::Relaxed);
         }
         part.calls.fetch_add(1, Ordering::Relaxed);
-        if went == Verdict::Failure {
+        if verdict == Verdict::Failure {
             part.failures.fetch_add(1, Ordering::Relaxed);
         }
         now
@@ -202,13 +202,13 @@ mod tests {
         })
     }
 
-    fn call(breaker: &Breaker, went: Verdict) -> Option<Change> {
+    fn call(breaker: &Breaker, verdict: Verdict) -> Option<Change> {
         let trial = match breaker.admit() {
             Pass::Free => Trial::No,
             Pass::Trial => Trial::Yes,
             Pass::Closed => panic!("it is open"),
         };
-        breaker.note(went, trial)
+        breaker.note(verdict, trial)
     }
 
     async fn seconds(seconds: u64) {
@@ -218,8 +218,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn failures_in_a_row_open_it() {
         let breaker = breaker(3, 1_000);
-        for went in [Verdict::Failure, Verdict::Failure, Verdict::Success, Verdict::Failure, Verdict::Failure] {
-            assert_eq!(call(&breaker, went), None);
+        for verdict in [Verdict::Failure, Verdict::Failure, Verdict::Success, Verdict::Failure, Verdict::Failure] {
+            assert_eq!(call(&breaker, verdict), None);
         }
         assert_eq!(call(&breaker, Verdict::Failure), Some(Change::Opened));
         assert_eq!(breaker.admit(), Pass::Closed);

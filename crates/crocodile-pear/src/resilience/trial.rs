@@ -68,8 +68,8 @@ impl Outage {
     }
 
     /// Begins an outage, or extends it, for this long.
-    pub(crate) fn begin(&self, lasting: Duration) {
-        self.until.store(after(self.now(), lasting), Ordering::Relaxed);
+    pub(crate) fn begin(&self, length: Duration) {
+        self.until.store(after(self.now(), length), Ordering::Relaxed);
     }
 
     /// Ends the outage; returns whether there was one.

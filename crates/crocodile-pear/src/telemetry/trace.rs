@@ -33,20 +33,20 @@ pub struct Trace {
 
 /// The trace context of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct RemoteContext {
     id: [u8; 32],
     span: u64,
     flags: u8,
     state: Option<HeaderValue>,
 }
 
-impl Given {
+impl RemoteContext {
     /// The context in the header fields; `None` where it is not well formed: then a new trace begins (4.3).
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut all = headers.get_all(TRACEPARENT).iter();
         let (Some(parent), None) = (all.next(), all.next()) else { return None };
         let given = parse(parent.as_bytes())?;
-        Some(Given { state: state(headers), ..given })
+        Some(RemoteContext { state: state(headers), ..given })
     }
 
     /// Whether the client's trace is recorded.
@@ -57,8 +57,8 @@ impl Given {
 
 impl Trace {
     /// The trace that a client's request belongs to.
-    pub fn of(given: Given) -> Self {
-        let Given { id, span, flags, state } = given;
+    pub fn from_remote(given: RemoteContext) -> Self {
+        let RemoteContext { id, span, flags, state } = given;
         // Flags of versions that are not known are not sent on (3.2.2.5.3).
         Trace { id, parent: Some(span), own: span_id(), flags: flags & (SAMPLED | RANDOM), state }
     }
@@ -168,7 +168,7 @@ pub fn span_id() -> u64 {
 }
 
 /// A `traceparent` (3.2). What versions to come add behind it is left out.
-fn parse(text: &[u8]) -> Option<Given> {
+fn parse(text: &[u8]) -> Option<RemoteContext> {
     let (known, more) = text.split_at_checked(55)?;
     let dashes = [2, 35, 52].iter().all(|at| known[*at] == b'-');
     let version = number(&known[..2])?;
@@ -181,7 +181,7 @@ fn parse(text: &[u8]) -> Option<Given> {
     let good = id.iter().all(|digit| value(*digit).is_some()) && id.iter().any(|digit| *digit != b'0');
     let (span, flags) = (number(&known[36..52])?, number(&known[53..55])?);
     let flags = u8::try_from(flags).ok()?;
-    (dashes && fits && good && span != 0).then_some(Given { id, span, flags, state: None })
+    (dashes && fits && good && span != 0).then_some(RemoteContext { id, span, flags, state: None })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -243,15 +243,15 @@ mod tests {
         headers
     }
 
-    fn read(parent: &str) -> Option<Given> {
-        Given::read(&headers(&[(TRACEPARENT, parent)]))
+    fn read(parent: &str) -> Option<RemoteContext> {
+        RemoteContext::read(&headers(&[(TRACEPARENT, parent)]))
     }
 
     fn states(lines: &[&str]) -> Option<String> {
         let parent = format!("00-{ID}-b7ad6b7169203331-01");
         let mut fields = vec![(TRACEPARENT, parent.as_str())];
         fields.extend(lines.iter().map(|line| (TRACESTATE, *line)));
-        let state = Given::read(&headers(&fields)).expect("well formed").state;
+        let state = RemoteContext::read(&headers(&fields)).expect("well formed").state;
         state.map(|state| state.to_str().expect("text").to_owned())
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn a_trace_goes_on_with_its_id_and_its_flags() {
         let given = read(&format!("00-{ID}-b7ad6b7169203331-01")).expect("well formed");
         assert!(given.sampled());
-        let trace = Trace::of(given);
+        let trace = Trace::from_remote(given);
         assert_eq!((trace.id(), trace.parent(), trace.flags()), (ID, Some(0xb7ad_6b71_6920_3331), 1));
         let mut sent = headers(&[(TRACEPARENT, "old"), (TRACESTATE, "old=1")]);
         trace.insert(0x00f0_67aa_0ba9_02b7, &mut sent);
@@ -296,14 +296,14 @@ mod tests {
             assert_eq!(read(wrong), None, "{wrong:?}");
         }
         let good = format!("00-{ID}-b7ad6b7169203331-01");
-        assert_eq!(Given::read(&headers(&[(TRACEPARENT, &good), (TRACEPARENT, &good)])), None);
+        assert_eq!(RemoteContext::read(&headers(&[(TRACEPARENT, &good), (TRACEPARENT, &good)])), None);
     }
 
     #[test]
     fn a_version_to_come_is_read_as_far_as_it_is_known() {
         for more in ["", "-what-the-future-brings"] {
             let given = read(&format!("cc-{ID}-b7ad6b7169203331-ff{more}")).expect("well formed");
-            assert_eq!(Trace::of(given).flags(), SAMPLED | RANDOM);
+            assert_eq!(Trace::from_remote(given).flags(), SAMPLED | RANDOM);
         }
     }
 
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_line_of_the_head_takes_the_place_of_a_field() {
         let state = headers(&[(TRACEPARENT, &format!("00-{ID}-b7ad6b7169203331-01")), (TRACESTATE, "a=1")]);
-        let trace = Trace::of(Given::read(&state).expect("well formed"));
+        let trace = Trace::from_remote(RemoteContext::read(&state).expect("well formed"));
         let mut sent = headers(&[(TRACEPARENT, "old"), (TRACESTATE, "old=1"), (HeaderName::from_static("x"), "1")]);
         let mut head = Vec::new();
         trace.write(0x00f0_67aa_0ba9_02b7, &mut sent, &mut head);

@@ -96,7 +96,7 @@ impl DecodedPath<'_> {
     fn sign(&mut self) -> Result<Option<Sign>, &'static str> {
         let Some(first) = self.byte()? else { return Ok(None) };
         let (more, bits) = match first {
-            0..=0x7f => return Ok(Some(Sign::of(first.into()))),
+            0..=0x7f => return Ok(Some(Sign::from_char(first.into()))),
             0xc0..=0xdf => (1, first & 0x1f),
             0xe0..=0xef => (2, first & 0x0f),
             0xf0..=0xf7 => (3, first & 0x07),
@@ -114,12 +114,12 @@ impl DecodedPath<'_> {
         }
         self.0 = ahead.0;
         let sound = char::from_u32(value).is_some_and(|c| c.len_utf8() == more + 1);
-        Ok(Some(if sound || value < 0x80 { Sign::of(value) } else { Sign::Dropped }))
+        Ok(Some(if sound || value < 0x80 { Sign::from_char(value) } else { Sign::Dropped }))
     }
 }
 
 impl Sign {
-    fn of(c: u32) -> Self {
+    fn from_char(c: u32) -> Self {
         match c {
             0 => Sign::Nul,
             // The full-width and small forms too: some servers map them to ASCII.

@@ -32,7 +32,7 @@ pub fn variables(template: &str) -> Option<Vec<String>> {
     let (mut found, mut rest) = (Vec::<String>::new(), template);
     while let Some(at) = memchr::memchr2(b'{', b'}', rest.as_bytes()) {
         let (expression, after) = rest[at..].strip_prefix('{')?.split_once('}')?;
-        for written in Operator::of(expression)?.1.split(',') {
+        for written in Operator::parse(expression)?.1.split(',') {
             let name = Variable::parse(written)?.name;
             if !found.iter().any(|known| known == name) {
                 found.push(name.to_owned());
@@ -57,7 +57,7 @@ pub fn expand(template: &str, variables: &Value) -> Result<String, Error> {
         made.text.extend(utf8_percent_encode(&rest[..at], LITERAL));
         let (expression, after) =
             rest[at..].strip_prefix('{').and_then(|rest| rest.split_once('}')).ok_or_else(wrong)?;
-        let (operator, names) = Operator::of(expression).ok_or_else(wrong)?;
+        let (operator, names) = Operator::parse(expression).ok_or_else(wrong)?;
         let start = made.text.len();
         let mut begun = false;
         for written in names.split(',') {
@@ -121,7 +121,7 @@ struct Operator {
 
 impl Operator {
     /// The operator of an expression, and its variables.
-    fn of(expression: &str) -> Option<(Self, &str)> {
+    fn parse(expression: &str) -> Option<(Self, &str)> {
         let operator = |first, between, named, empty, reserved| Operator { first, between, named, empty, reserved };
         let (operator, names) = match (expression.as_bytes().first()?, &expression[expression.len().min(1)..]) {
             (b'+', rest) => (operator("", ",", false, "", true), rest),

@@ -92,12 +92,12 @@ impl Attempt {
             server.figures.heard.fetch_add(1, Ordering::Relaxed);
         }
         // A call past its deadline says nothing about the server's health.
-        if server.standing.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
+        if server.availability.is_none() || (outcome.is_err() && exchange.clock.is_over()) {
             return;
         }
-        let Some(went) = judge(outcome) else { return };
+        let Some(verdict) = judge(outcome) else { return };
         let last = || servers.list.iter().enumerate().all(|(at, other)| at == exchange.at || !other.is_in());
-        for change in server.note(went, self.turn, last).into_iter().flatten() {
+        for change in server.note(verdict, self.turn, last).into_iter().flatten() {
             change.log(&servers.name, &server.address);
         }
     }

@@ -32,18 +32,18 @@ enum ServerSource {
 }
 
 /// The servers of one moment.
-pub(super) enum Now<'a> {
+pub(super) enum ServerList<'a> {
     Fixed(&'a Arc<Servers>),
     Found(Arc<Servers>),
 }
 
-impl Deref for Now<'_> {
+impl Deref for ServerList<'_> {
     type Target = Arc<Servers>;
 
     fn deref(&self) -> &Arc<Servers> {
         match self {
-            Now::Fixed(servers) => servers,
-            Now::Found(servers) => servers,
+            ServerList::Fixed(servers) => servers,
+            ServerList::Found(servers) => servers,
         }
     }
 }
@@ -75,10 +75,10 @@ impl Caller {
     }
 
     /// The servers; nothing, while those of a service are not known.
-    pub(super) fn now(&self) -> Option<Now<'_>> {
+    pub(super) fn now(&self) -> Option<ServerList<'_>> {
         match &self.source {
-            ServerSource::Fixed(servers) => Some(Now::Fixed(servers)),
-            ServerSource::Found(found) => found.now().map(Now::Found),
+            ServerSource::Fixed(servers) => Some(ServerList::Fixed(servers)),
+            ServerSource::Found(found) => found.now().map(ServerList::Found),
         }
     }
 

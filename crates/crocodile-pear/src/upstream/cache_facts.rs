@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use super::cached::Cached;
+use super::cached::UpstreamCache;
 use super::call::composed_part::{ComposedPart, PartFields};
 use super::call::noting::{ForCaches, Noting};
 use crate::cache::AnswerParts;
@@ -12,7 +12,7 @@ use crate::request::context::Scope;
 
 /// Notes for which client a call is made, before the header fields of the call are known. `sent` are the client's fields
 /// that the upstream gets unchanged; `None` means all.
-pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
+pub(super) fn noting(cached: Option<&UpstreamCache>, sent: Option<&[HeaderName]>, scope: &Scope) -> Noting {
     let parts = scope.parts::<AnswerParts>();
     if let Some(parts) = &parts {
         parts.depend(sent, || scope.headers());
@@ -29,7 +29,7 @@ pub(super) fn noting(cached: Option<&Cached>, sent: Option<&[HeaderName]>, scope
 /// # Errors
 /// `BadRequest` if the expression of a key fails.
 pub(super) fn noted(
-    cached: Option<&Cached>,
+    cached: Option<&UpstreamCache>,
     noting: Noting,
     scope: &Scope,
     headers: &HeaderMap,

@@ -32,7 +32,7 @@ use crate::request::context::Scope;
 use crate::telemetry::request_record::{CacheResult, CallKind, CallNote, CallPlace};
 use crate::telemetry::trace::span_id;
 
-pub struct Cached {
+pub struct UpstreamCache {
     cache: Arc<Cache>,
     place: Box<[u8]>,
     front: Front,
@@ -40,13 +40,13 @@ pub struct Cached {
     outline: String,
 }
 
-impl std::fmt::Debug for Cached {
+impl std::fmt::Debug for UpstreamCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Cached").field(&self.outline).finish()
+        f.debug_tuple("UpstreamCache").field(&self.outline).finish()
     }
 }
 
-impl Cached {
+impl UpstreamCache {
     /// Compiles the upstream's settings. Every problem is noted.
     pub(super) fn compile(
         spec: &CacheSpec,
@@ -69,7 +69,7 @@ impl Cached {
         let tags = written.tags.as_ref().map_or(Some(None), |tags| tag_filter(&tags.0, problems).map(Some));
         let (rules, key, by, tags) = (rules?, key?, by?, tags?);
         let here = CacheOwner::Upstream(name.to_owned());
-        Some(Some(Arc::new(Cached {
+        Some(Some(Arc::new(UpstreamCache {
             cache: Cache::new("crocodile-pear-upstream", &here, store.clone(), rules),
             place: format!("upstream {name}").into_bytes().into(),
             front: Front { key, by, query: written.query },
@@ -121,7 +121,7 @@ fn tag_filter(written: &Located<String>, problems: &mut Problems) -> Option<Filt
 
 /// A call whose answer may be kept.
 pub(super) fn start(
-    cached: Option<Arc<Cached>>,
+    cached: Option<Arc<UpstreamCache>>,
     caller: Caller,
     call: Box<UpstreamCall>,
     keeping: Box<CacheScope>,
@@ -143,7 +143,7 @@ const MOST_BODY: usize = 1 << 20;
 
 /// A call whose body is a part of the key: the body is read first.
 async fn with_body(
-    cached: Arc<Cached>,
+    cached: Arc<UpstreamCache>,
     caller: Caller,
     mut call: Box<UpstreamCall>,
     mut keeping: Box<CacheScope>,
@@ -162,7 +162,7 @@ async fn with_body(
 
 /// A call that the cache serves: like GET if it has a body that is a part of the key.
 fn serve(
-    cached: Arc<Cached>,
+    cached: Arc<UpstreamCache>,
     caller: Caller,
     mut call: Box<UpstreamCall>,
     keeping: Box<CacheScope>,
@@ -177,28 +177,28 @@ fn serve(
             if let Some(note) = call.note.take() {
                 note_answer(&caller.shared, note, &call.method, call.target.clone(), &answer, Instant::now());
             }
-            if let Some(errand) = behind {
+            if let Some(plan) = behind {
                 let headers = std::mem::take(&mut call.headers);
                 let fetch = Fetcher::new(&cached, &caller, call, keeping.personal);
-                cached.cache.refresh(errand, headers, Box::new(fetch));
+                cached.cache.refresh(plan, headers, Box::new(fetch));
             }
-            keeping.note_kept(&answer, cached.part(entry.as_deref()));
-            keeping.leave(&cached.cache, shelved, entry);
+            keeping.record_part(&answer, cached.part(entry.as_deref()));
+            keeping.put(&cached.cache, shelved, entry);
             AuthenticatedCall::Kept(Box::new(adopt(&caller.shared, answer)))
         }
-        (Reply::Fetch(errand), _) => {
-            AuthenticatedCall::Boxed(Box::pin(fetch(cached, caller, call, keeping, shelved, errand)))
+        (Reply::Fetch(plan), _) => {
+            AuthenticatedCall::Boxed(Box::pin(fetch(cached, caller, call, keeping, shelved, plan)))
         }
     }
 }
 
 async fn fetch(
-    cached: Arc<Cached>,
+    cached: Arc<UpstreamCache>,
     caller: Caller,
     mut call: Box<UpstreamCall>,
     keeping: Box<CacheScope>,
     shelved: Option<Key>,
-    errand: Box<FetchPlan>,
+    plan: Box<FetchPlan>,
 ) -> Result<Answer, Error> {
     let (headers, deadline) = (std::mem::take(&mut call.headers), call.deadline);
     // If another request fetches the answer, no exchange notes this call.
@@ -208,13 +208,13 @@ async fn fetch(
         note.cache = Some(CacheResult::Miss);
     }
     let fetch = Fetcher::new(&cached, &caller, call, keeping.personal);
-    match cached.cache.fetch(errand, headers, deadline, Box::new(fetch)).await {
+    match cached.cache.fetch(plan, headers, deadline, Box::new(fetch)).await {
         Ok((answer, entry)) => {
             if let Some((note, method, target, began)) = unmade {
                 note_answer(&caller.shared, note, &method, target, &answer, began);
             }
-            keeping.note_kept(&answer, cached.part(entry.as_deref()));
-            keeping.leave(&cached.cache, shelved, entry);
+            keeping.record_part(&answer, cached.part(entry.as_deref()));
+            keeping.put(&cached.cache, shelved, entry);
             Ok(adopt(&caller.shared, answer))
         }
         Err(error) => {
@@ -231,7 +231,7 @@ async fn uncached(caller: Caller, call: Box<UpstreamCall>, keeping: Box<CacheSco
     answer
 }
 
-impl Cached {
+impl UpstreamCache {
     /// How a call is served. The body of a method that has none is for one client.
     fn serve(&self, call: &UpstreamCall) -> CacheService {
         match self.cache.rules().methods.serve(&call.method, &call.headers) {
@@ -260,7 +260,7 @@ impl Cached {
 
 /// Notes a call that was answered without a call to a server; one with a call has been noted by that.
 fn note_answer(shared: &SharedState, note: CallNote, method: &Method, target: String, answer: &Answer, began: Instant) {
-    let Some(result) = cache_status::told(&answer.headers).filter(|result| result.is_spared()) else { return };
+    let Some(result) = cache_status::result(&answer.headers).filter(|result| result.is_spared()) else { return };
     let place = CallPlace { kind: CallKind::Http, upstream: &shared.name, server: None, tls: false };
     let span = note.record.trace().map_or(0, |_| span_id());
     let bytes = if let AnswerBody::Bytes(bytes) = &answer.body { bytes.len() as u64 } else { 0 };
@@ -288,7 +288,7 @@ struct Fetcher {
 }
 
 impl Fetcher {
-    fn new(cached: &Cached, caller: &Caller, call: Box<UpstreamCall>, personal: CredentialUse) -> Self {
+    fn new(cached: &UpstreamCache, caller: &Caller, call: Box<UpstreamCall>, personal: CredentialUse) -> Self {
         let again = UpstreamCall {
             method: call.method.clone(),
             timeouts: call.timeouts.clone(),
@@ -321,10 +321,10 @@ impl Fetcher {
 }
 
 impl Fetch for Fetcher {
-    fn fetch(&self, headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
+    fn fetch(&self, headers: HeaderMap, initiator: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>> {
         let headers = self.with_conditions(headers);
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut call = match (calls.0.take(), standing) {
+        let mut call = match (calls.0.take(), initiator) {
             (Some(call), Initiator::Client) => call,
             _ => Box::new(calls.1.repeat().unwrap_or_else(|| UpstreamCall::get(String::new()))),
         };

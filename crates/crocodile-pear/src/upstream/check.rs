@@ -44,7 +44,8 @@ async fn watch_one(servers: Arc<Servers>, at: usize, rules: Arc<HealthSpec>) {
     loop {
         ticks.tick().await;
         let good = check(&servers, at, &rules).await;
-        let Some(health) = servers.list[at].standing.as_ref().and_then(|standing| standing.health.as_ref()) else {
+        let Some(health) = servers.list[at].availability.as_ref().and_then(|availability| availability.health.as_ref())
+        else {
             return;
         };
         if let Some(change) = health.count(good, &rules) {

@@ -49,13 +49,13 @@ pub(crate) struct Connector {
     /// Failed attempts, and those that failed because of TLS.
     failed: AtomicU64,
     distrusted: AtomicU64,
-    opened: Opened,
+    opened: OpeningCosts,
     burst: Burst,
 }
 
 /// The cost of opening connections: how many had which phase, and for how long all together.
 #[derive(Default)]
-struct Opened([PhaseCounters; 3]);
+struct OpeningCosts([PhaseCounters; 3]);
 
 #[derive(Default)]
 struct PhaseCounters {
@@ -75,7 +75,7 @@ pub struct PhaseTotal {
 
 const PHASES: [&str; 3] = ["dns", "connect", "tls"];
 
-impl Opened {
+impl OpeningCosts {
     /// Counts a connection that is open. Only a name is looked up, and only TLS has a handshake.
     fn count(&self, opening: Opening, named: bool, secured: bool) {
         let Opening { dns, connect, tls } = opening;
@@ -115,7 +115,7 @@ impl Connector {
 
     fn to(host: Host, written: Box<str>, tls: Option<Tls>) -> Self {
         let (failed, distrusted) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (failing, opened, burst) = (AtomicBool::new(false), Opened::default(), Burst::new());
+        let (failing, opened, burst) = (AtomicBool::new(false), OpeningCosts::default(), Burst::new());
         Connector { host, tls, written, failing, failed, distrusted, opened, burst }
     }
 

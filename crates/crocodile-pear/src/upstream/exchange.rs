@@ -465,7 +465,7 @@ impl Exchange {
             self.reading = ReadState::end();
         }
         self.request.stop();
-        self.leave();
+        self.release_admission();
     }
 
     /// Ends the exchange, if it was not over before.
@@ -476,7 +476,7 @@ impl Exchange {
     }
 
     /// The call is no longer in flight.
-    fn leave(&mut self) {
+    fn release_admission(&mut self) {
         if let Some(admission) = self.admission.take() {
             admission.give_back(&self.servers);
         }
@@ -561,7 +561,7 @@ impl Exchange {
     fn fail(&mut self, error: Error) -> Error {
         self.end(Ended::Failed(error.kind()), Instant::now);
         self.own = None;
-        self.leave();
+        self.release_admission();
         self.request.stop();
         self.reading = ReadState::end();
         error.of_upstream(&self.servers.name)
@@ -629,7 +629,7 @@ impl Drop for Exchange {
             let _ = self.poll_part(&mut Context::from_waker(Waker::noop()));
         }
         self.end(Ended::Dropped, Instant::now);
-        self.leave();
+        self.release_admission();
     }
 }
 

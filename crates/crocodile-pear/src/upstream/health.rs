@@ -117,12 +117,12 @@ pub(crate) struct HealthRules<'a> {
 impl Availability {
     /// `None` if nothing needs to be tracked.
     pub(crate) fn new(rules: &HealthRules<'_>, carry: &Carry) -> Option<Self> {
-        let standing = Availability {
+        let availability = Availability {
             health: rules.health.map(|rules| carry.part(rules.explain()).state(Health::default)),
             eject: rules.eject.map(|rules| carry.part(rules.mark()).state(|| Eject::new(rules.clone()))),
             breaker: rules.breaker.map(|rules| carry.part(rules.explain()).state(|| Breaker::new(rules.clone()))),
         };
-        let nothing = standing.health.is_none() && standing.eject.is_none() && standing.breaker.is_none();
-        Some(standing).filter(|_| !nothing)
+        let nothing = availability.health.is_none() && availability.eject.is_none() && availability.breaker.is_none();
+        Some(availability).filter(|_| !nothing)
     }
 }

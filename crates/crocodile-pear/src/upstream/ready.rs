@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::authenticated_caller::{AuthenticatedCall, Caller};
 use super::cache_facts;
-use super::cached::{self, Cached};
+use super::cached::{self, UpstreamCache};
 use super::call::buffer;
 use super::call::composed_part::NotedCall;
 use super::call::fields::CallFields;
@@ -43,7 +43,7 @@ use crate::telemetry::histogram::Snapshot;
 
 /// Starts a call, whose body is as it will be sent.
 #[inline]
-fn start(caller: &Caller, cached: Option<&Arc<Cached>>, mut call: Box<UpstreamCall>) -> AuthenticatedCall {
+fn start(caller: &Caller, cached: Option<&Arc<UpstreamCache>>, mut call: Box<UpstreamCall>) -> AuthenticatedCall {
     match std::mem::take(&mut call.keeping) {
         ForCaches::Kept(keeping) => cached::start(cached.cloned(), caller.clone(), call, keeping),
         ForCaches::Nothing | ForCaches::Part(_) => caller.start(call),
@@ -57,7 +57,7 @@ pub struct ReadyUpstream {
     rewrite: RewriteSpec,
     health: Option<Arc<HealthSpec>>,
     buffer: Option<usize>,
-    cached: Option<Arc<Cached>>,
+    cached: Option<Arc<UpstreamCache>>,
     protocol: Protocol,
     outline: Vec<String>,
     choice: Option<Box<Choice<Arc<ReadyUpstream>>>>,
@@ -85,11 +85,11 @@ pub(super) enum AffinityRule {
 
 /// The wrappers around the calls of an upstream.
 #[derive(Default)]
-pub(super) struct Around {
+pub(super) struct CallWrappers {
     /// How they authenticate.
     pub(super) credentials: Option<Arc<ClientCredentials>>,
     /// Where their answers are kept.
-    pub(super) cached: Option<Arc<Cached>>,
+    pub(super) cached: Option<Arc<UpstreamCache>>,
     /// The rule that chooses their servers.
     pub(super) affinity: Option<AffinityRule>,
     /// How resources that its documents name are fetched.
@@ -100,13 +100,13 @@ impl ReadyUpstream {
     /// # Errors
     /// `Internal`, saying what is wrong with the URL.
     pub fn new(settings: UpstreamSettings) -> Result<Arc<Self>, Error> {
-        Self::within(settings, Around::default())
+        Self::within(settings, CallWrappers::default())
     }
 
     /// # Errors
     /// The errors of [`ReadyUpstream::new`].
-    pub(super) fn within(settings: UpstreamSettings, around: Around) -> Result<Arc<Self>, Error> {
-        let Around { credentials, cached, affinity, types } = around;
+    pub(super) fn within(settings: UpstreamSettings, around: CallWrappers) -> Result<Arc<Self>, Error> {
+        let CallWrappers { credentials, cached, affinity, types } = around;
         let mut outline = settings.outline();
         outline.extend(cached.as_ref().map(|cached| cached.outline().to_owned()));
         let token = || "calls carry an access token (OAuth 2.0 client credentials)".to_owned();
@@ -119,7 +119,7 @@ impl ReadyUpstream {
             forward: settings.forward,
             rewrite: settings.rewrite,
             links: settings.links,
-            origins: settings.origins.iter().filter_map(PublicOrigin::of).collect(),
+            origins: settings.origins.iter().filter_map(PublicOrigin::from_url).collect(),
             health: settings.health.map(Arc::new),
             buffer: settings.buffer,
             cached,
@@ -373,7 +373,7 @@ impl ReadyUpstream {
     }
 
     pub fn servers(&self) -> impl Iterator<Item = ServerState> {
-        self.each_server(ServerState::of).into_iter()
+        self.each_server(ServerState::from_server).into_iter()
     }
 
     /// The host names of its servers that have no address, each with the reason. Names that nobody has called yet begin

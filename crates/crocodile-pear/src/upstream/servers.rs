@@ -71,9 +71,9 @@ impl Deref for Servers {
 
 impl SharedState {
     /// The error, with the upstream's name. Calls rejected because a limit was reached are counted and logged.
-    pub(super) fn turn_away(&self, error: Error) -> Error {
+    pub(super) fn reject(&self, error: Error) -> Error {
         if error.kind() == Kind::Busy {
-            self.counters.count(ConnectionEvent::TurnedAway);
+            self.counters.count(ConnectionEvent::Rejected);
             if self.log_limiter.allows() {
                 tracing::warn!(target: "crocodile_pear::upstream", upstream = &*self.name, "rejecting calls: {error}");
             }

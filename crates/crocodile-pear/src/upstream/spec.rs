@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::cached::Cached;
+use super::cached::UpstreamCache;
 use super::call::forward::{FieldsSpec, Forward, ForwardSettings, ForwardedSpec, HostSpec};
 use super::call::public::LinksSpec;
 use super::call::rewrite::RewriteSpec;
@@ -18,7 +18,7 @@ use super::credentials::CredentialsSpec;
 use super::environment::UpstreamEnvironment;
 use super::health::HealthSpec;
 use super::program::Program;
-use super::ready::{AffinityRule, Around, ReadyUpstream};
+use super::ready::{AffinityRule, CallWrappers, ReadyUpstream};
 use super::servers::balance::{BalanceSpec, Way};
 use super::servers::choice::{Choice, ChoiceRuleSpec, Choices, outline, request};
 use super::servers::mirror::MirrorSpec;
@@ -240,7 +240,7 @@ impl UpstreamSpec {
             None => Some(None),
             Some(credentials) => CredentialsSpec::compile_marked(credentials, given, problems).map(Some),
         };
-        let cached = Cached::compile(&self.cache, name, given, problems);
+        let cached = UpstreamCache::compile(&self.cache, name, given, problems);
         let types = self.types.as_ref().map_or(Some(Types::default()), |types| Types::compile(types, problems));
         let affinity = self.affinity(problems);
         let (servers, tls, forward, credentials) = (servers?, tls?, forward?, credentials?);
@@ -271,7 +271,7 @@ impl UpstreamSpec {
         };
         match ReadyUpstream::within(
             UpstreamSettings { servers, ..settings },
-            Around { credentials, cached: cached?, affinity: affinity?, types: types? },
+            CallWrappers { credentials, cached: cached?, affinity: affinity?, types: types? },
         ) {
             Ok(upstream) => Some(upstream),
             Err(error) => problems.error(span, error.detail().to_owned(), ""),

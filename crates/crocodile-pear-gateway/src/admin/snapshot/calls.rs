@@ -19,7 +19,7 @@ const CALLS: usize = 4_096;
 pub struct LatestFailures(HashMap<(Arc<str>, Arc<str>), (Duration, Value)>);
 
 impl LatestFailures {
-    pub fn of(history: &History) -> Self {
+    pub fn from_history(history: &History) -> Self {
         let mut seen = LatestFailures(HashMap::new());
         let mut left = CALLS;
         for served in latest(history) {

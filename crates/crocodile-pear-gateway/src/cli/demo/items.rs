@@ -9,7 +9,7 @@ use clap::Args;
 use crate::cli::file::compile;
 use crate::cli::run;
 use crate::config;
-use crate::gateway::live::Live;
+use crate::gateway::current_gateway::Live;
 use crate::layers::Setting;
 use crate::net::address::Address;
 use crate::observe::log;

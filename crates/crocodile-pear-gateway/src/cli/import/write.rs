@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::cli::file::{self, Loaded};
 use crate::config;
-use crate::shared::persistent::Lasting;
+use crate::shared::persistent_state::PersistentState;
 
 /// Checks a configuration as if it stood in this file, in this process.
 pub fn check(path: &Path, text: &str) -> Loaded {
     let (node, sources, problems) = config::parse(&path.display().to_string(), text, &|name| std::env::var(name).ok());
-    file::compile(node.as_ref(), sources, &Lasting::default(), problems)
+    file::compile(node.as_ref(), sources, &PersistentState::default(), problems)
 }
 
 /// Whether an existing file may be replaced.

@@ -189,7 +189,7 @@ fn operate(
     let (mut left, mut taken) = (block.len(), 0);
     loop {
         let (mut room, mut made, mut total) = (0, 0, None);
-        let went = stream.compress_stream(
+        let ok = stream.compress_stream(
             operation,
             &mut left,
             block,
@@ -200,7 +200,7 @@ fn operate(
             &mut total,
             &mut |_, _, _, _| (),
         );
-        if !went {
+        if !ok {
             return Err(failed("brotli"));
         }
         let mut size = 0;

@@ -36,7 +36,7 @@ pub enum CodingChoice {
 
 /// The coding that the client likes best; among equals, the first that is offered.
 pub fn choose(headers: &HeaderMap, offered: &[Coding]) -> CodingChoice {
-    let wishes = Wishes::of(headers);
+    let wishes = Wishes::from_headers(headers);
     // `max_by_key` would take the last among equals.
     let best = offered.iter().rev().max_by_key(|coding| wishes.weight(coding.word()));
     let best = best.copied().filter(|coding| wishes.weight(coding.word()) > 0);
@@ -57,7 +57,7 @@ struct Wishes<'a> {
 }
 
 impl<'a> Wishes<'a> {
-    fn of(headers: &'a HeaderMap) -> Self {
+    fn from_headers(headers: &'a HeaderMap) -> Self {
         let mut wishes = Wishes { listed: Vec::new(), any: None, plain: None };
         for (coding, weight) in list::text_field(headers, &ACCEPT_ENCODING).filter_map(element) {
             match coding {

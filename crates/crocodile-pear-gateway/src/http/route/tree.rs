@@ -8,7 +8,7 @@ use crocodile_pear::unstable::request::context::Params;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::written::Route;
+use super::spec::Route;
 
 /// All endpoints, ready to be found.
 pub struct Routes<T> {

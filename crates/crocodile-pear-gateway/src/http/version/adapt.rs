@@ -6,7 +6,7 @@ use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::format::form;
 use crocodile_pear::unstable::jq::{Filter, Value};
 use crocodile_pear::unstable::json;
-use crocodile_pear::unstable::pipeline::step::Blame;
+use crocodile_pear::unstable::pipeline::step::FaultSource;
 use crocodile_pear::unstable::request::context::Scope;
 
 /// The changes of a request, from the oldest version to the newest.
@@ -53,7 +53,7 @@ impl Adapting {
     pub fn change_query(&self, scope: &mut Scope) -> Result<(), Error> {
         for filter in self.changes.iter().filter_map(|change| change.query.as_ref()) {
             let query = run(filter, scope.variable("query", &None), scope)?;
-            let query = form::write(&query).map_err(|error| Blame::Client.lay(error))?;
+            let query = form::write(&query).map_err(|error| FaultSource::Client.attribute(error))?;
             scope.replace_query(Some(query.as_str()).filter(|query| !query.is_empty()));
         }
         Ok(())
@@ -63,6 +63,6 @@ impl Adapting {
 fn run(filter: &Filter, item: Value, scope: &Scope) -> Result<Value, Error> {
     let body = item.clone();
     let mut variable = |name: &str| if name == "body" { body.clone() } else { scope.variable(name, &None) };
-    let value = filter.run_one(item, &mut variable).map_err(|error| Blame::Client.lay(error.into()))?;
+    let value = filter.run_one(item, &mut variable).map_err(|error| FaultSource::Client.attribute(error.into()))?;
     value.ok_or_else(|| Error::new(Kind::BadRequest, "the request has nothing that the newer version can be asked for"))
 }

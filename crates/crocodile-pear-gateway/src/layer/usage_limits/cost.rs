@@ -81,7 +81,7 @@ pub enum CostReading {
 }
 
 impl CostReading {
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let media = headers.get(http::header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         match essence(media).to_ascii_lowercase().as_slice() {
             _ if is_events(media) => CostReading::Events,

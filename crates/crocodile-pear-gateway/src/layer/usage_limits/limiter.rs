@@ -311,7 +311,7 @@ fn outline(limit: &Limit) -> String {
         Amount::Fixed(allowance) => match allowance.clock {
             Clock::Steady(window) => {
                 let at_once = allowance.pace.room / allowance.pace.interval;
-                format!("{} {unit} in {} for {by}, {at_once} at once", allowance.units, told(window))
+                format!("{} {unit} in {} for {by}, {at_once} at once", allowance.units, time_text(window))
             }
             Clock::Period(period) => format!("{} {unit} in each {} for {by}", allowance.units, period.word()),
         },
@@ -323,7 +323,7 @@ fn outline(limit: &Limit) -> String {
 }
 
 /// A time in whole units, as in the configuration.
-fn told(nanos: u64) -> String {
+fn time_text(nanos: u64) -> String {
     use crocodile_pear::unstable::config::spec::Decode;
     let time = std::time::Duration::from_nanos(nanos);
     time.written().and_then(|written| written.as_str().map(str::to_owned)).unwrap_or_default()

@@ -29,8 +29,11 @@ const SMALL: usize = 128 << 10;
 
 /// Charges what an answer costs, when it has ended.
 pub fn meter(response: &mut Response<AnswerBody>, scope: &Arc<Scope>, charges: Charges) {
-    let answer =
-        MeteredAnswer { scope: scope.clone(), status: response.status(), kept: CostSample::of(response.headers()) };
+    let answer = MeteredAnswer {
+        scope: scope.clone(),
+        status: response.status(),
+        kept: CostSample::from_headers(response.headers()),
+    };
     let mut meter = CostMeter { answer: Some(answer), charges };
     let body = std::mem::replace(response.body_mut(), AnswerBody::empty());
     *response.body_mut() = match body {
@@ -70,9 +73,9 @@ struct CostSample {
 }
 
 impl CostSample {
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let coded = headers.contains_key(CONTENT_ENCODING).then(|| headers.clone());
-        let (reading, bytes) = (CostReading::of(headers), BytesMut::new());
+        let (reading, bytes) = (CostReading::from_headers(headers), BytesMut::new());
         CostSample { reading, coded, bytes, cut: false, parts: 0, blank: true }
     }
 
@@ -234,7 +237,7 @@ mod tests {
         let headers = |media: &'static str| {
             HeaderMap::from_iter([(http::header::CONTENT_TYPE, http::HeaderValue::from_static(media))])
         };
-        let mut kept = CostSample::of(&headers("text/event-stream"));
+        let mut kept = CostSample::from_headers(&headers("text/event-stream"));
         for number in 0..100_000 {
             kept.note(format!("data: {{\"n\":{number}}}\r\n\r\n").as_bytes());
         }

@@ -76,7 +76,7 @@ impl Introspection {
                 realm: self.realm.clone(),
                 name: self.url.value.split(['?', '#']).next().unwrap_or_default().to_owned(),
                 known: Remembered::default(),
-                flights: Flights::default(),
+                checks: CoalescedChecks::default(),
                 limiter: LogLimiter::every(Duration::from_secs(1)),
                 audience,
             },
@@ -122,7 +122,7 @@ struct ReadyIntrospection {
     audience: Option<Vec<String>>,
     name: String,
     known: Remembered<Finding>,
-    flights: Flights,
+    checks: CoalescedChecks,
     limiter: LogLimiter,
 }
 
@@ -183,8 +183,8 @@ impl Method for SharedIntrospection {
 impl ReadyIntrospection {
     /// Asks the issuer. Concurrent requests with the same token share one call.
     async fn ask(&self, token: String, hash: Hash) -> Outcome {
-        let flight = self.flights.join(hash);
-        let _turn = flight.turn.lock().await;
+        let check = self.checks.join(hash);
+        let _turn = check.turn.lock().await;
         match self.known.find(&hash, now()) {
             Some(finding) => finding.into(),
             None => self.call(&token, hash).await.into(),
@@ -241,34 +241,34 @@ impl ReadyIntrospection {
 
 /// Tokens for which a call is in progress, each with how many requests wait for it.
 #[derive(Default)]
-struct Flights(Mutex<HashMap<Hash, (usize, QueryLock)>>);
+struct CoalescedChecks(Mutex<HashMap<Hash, (usize, QueryLock)>>);
 
 /// Held by the request that asks the issuer.
 type QueryLock = Arc<tokio::sync::Mutex<()>>;
 
-impl Flights {
-    fn join(&self, hash: Hash) -> Flight<'_> {
-        let mut flights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (waiting, turn) = flights.entry(hash).or_default();
+impl CoalescedChecks {
+    fn join(&self, hash: Hash) -> CoalescedCheck<'_> {
+        let mut checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (waiting, turn) = checks.entry(hash).or_default();
         *waiting += 1;
-        Flight { flights: self, hash, turn: turn.clone() }
+        CoalescedCheck { checks: self, hash, turn: turn.clone() }
     }
 }
 
 /// A request that waits for a call. Its entry goes with the last one, also when the client leaves.
-struct Flight<'a> {
-    flights: &'a Flights,
+struct CoalescedCheck<'a> {
+    checks: &'a CoalescedChecks,
     hash: Hash,
     turn: QueryLock,
 }
 
-impl Drop for Flight<'_> {
+impl Drop for CoalescedCheck<'_> {
     fn drop(&mut self) {
-        let mut flights = self.flights.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((waiting, _)) = flights.get_mut(&self.hash) {
+        let mut checks = self.checks.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((waiting, _)) = checks.get_mut(&self.hash) {
             *waiting -= 1;
             if *waiting == 0 {
-                flights.remove(&self.hash);
+                checks.remove(&self.hash);
             }
         }
     }
@@ -280,18 +280,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_leaves_leaves_nothing() {
-        let flights = Flights::default();
-        let first = flights.join([1; 32]);
+        let checks = CoalescedChecks::default();
+        let first = checks.join([1; 32]);
         let turn = first.turn.lock().await;
         for _ in 0..1000 {
-            let leaves = flights.join([1; 32]);
+            let leaves = checks.join([1; 32]);
             // Waits behind the first one, and is dropped.
             assert!(tokio::time::timeout(Duration::ZERO, leaves.turn.lock()).await.is_err());
         }
-        (0..=255).for_each(|number| drop(flights.join([number; 32])));
-        assert_eq!(flights.0.lock().expect("whole").len(), 1);
+        (0..=255).for_each(|number| drop(checks.join([number; 32])));
+        assert_eq!(checks.0.lock().expect("whole").len(), 1);
         drop(turn);
         drop(first);
-        assert!(flights.0.lock().expect("whole").is_empty());
+        assert!(checks.0.lock().expect("whole").is_empty());
     }
 }

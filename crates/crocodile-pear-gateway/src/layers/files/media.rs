@@ -76,7 +76,7 @@ const OTHERS: [(&str, &str); 34] = [
 ];
 
 /// The type of a file, if its ending is known.
-pub fn of(path: &str) -> Option<FileMediaType> {
+pub fn from_path(path: &str) -> Option<FileMediaType> {
     let name = path.rsplit('/').next()?;
     let (_, ending) = name.rsplit_once('.')?;
     let known = |list: &[(&str, &'static str)]| {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn an_ending_says_the_type() {
-        let name = |path| of(path).map(|media| media.name);
+        let name = |path| from_path(path).map(|media| media.name);
         assert_eq!(name("a/b.HTML"), Some("text/html; charset=utf-8"));
         assert_eq!(name("app.min.js"), Some("text/javascript; charset=utf-8"));
         assert_eq!(name("a.b/c"), None);

@@ -42,7 +42,7 @@ impl AccessLogSpec {
         let (format, to) = (format?, to?);
         Some(Access {
             format,
-            journal: cx.services.lasting.journals.journal(&to),
+            journal: cx.services.persistent.journals.journal(&to),
             when,
             sample,
             user,

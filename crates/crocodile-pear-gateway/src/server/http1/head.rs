@@ -25,7 +25,7 @@ pub struct ResponseConstraints {
 }
 
 impl ResponseConstraints {
-    pub fn of(head: &RequestHead) -> Self {
+    pub fn from_head(head: &RequestHead) -> Self {
         let head_only = head.method == Method::HEAD;
         let RequestHead { version, reuse, asks_to_keep, trailers, .. } = *head;
         ResponseConstraints { head_only, version, reuse, asks_to_keep, trailers, unread: false }

@@ -42,7 +42,7 @@ thread_local! {
 
 /// How sending ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendResult {
     /// All of it was sent; the connection is idle from then on.
     Whole(Instant),
     /// All of it was sent; the connection closes, as the answer announced.
@@ -62,10 +62,10 @@ pub struct Switching {
 
 impl Switching {
     /// Sends the head and runs the tunnel until it ends.
-    pub async fn run(mut self, wire: &mut BufferedIo) -> Sent {
+    pub async fn run(mut self, wire: &mut BufferedIo) -> SendResult {
         let (how, sent) = match tunnel::run(wire, self.head, self.tunnel, &mut self.observed.bytes).await {
-            copy::TunnelEnd::Closed(how) => (how, Sent::Switched),
-            copy::TunnelEnd::Broken(how) => (how, Sent::Broken),
+            copy::TunnelEnd::Closed(how) => (how, SendResult::Switched),
+            copy::TunnelEnd::Broken(how) => (how, SendResult::Broken),
         };
         self.observed.end(how);
         sent
@@ -125,7 +125,7 @@ impl ResponseSender {
         let response = Response::from_parts(parts, ());
         let body = match body {
             AnswerBody::Tunnel(tunnel) => return Err(Some(Switching { head: switch(&response), tunnel, observed })),
-            body => Outgoing::of(body),
+            body => Outgoing::from_body(body),
         };
         let body = match body {
             Ok(body) => body,
@@ -182,17 +182,17 @@ impl ResponseSender {
         upload: &mut Option<Upload>,
         core: &CoreState<H>,
         cx: &mut Context<'_>,
-    ) -> Poll<Sent> {
+    ) -> Poll<SendResult> {
         let how = ready!(self.poll_end(wire, upload, core, cx));
         self.observed.bytes = self.observed.bytes.saturating_sub(wire.unsent() as u64);
         let whole = matches!(how, Ending::Whole);
         self.observed.end(how);
         Poll::Ready(match whole {
-            false => Sent::Broken,
-            true if self.persistence == Persistence::Closing => Sent::Last,
+            false => SendResult::Broken,
+            true if self.persistence == Persistence::Closing => SendResult::Last,
             // In memory and accepted at once, the usual case: no time has passed, so the clock is not read again.
-            true if self.at_hand => Sent::Whole(self.began),
-            true => Sent::Whole(Instant::now()),
+            true if self.at_hand => SendResult::Whole(self.began),
+            true => SendResult::Whole(Instant::now()),
         })
     }
 

@@ -20,8 +20,8 @@ use super::super::outgoing::{Outgoing, content_length, declared, is_bodiless, is
 use super::super::pace::TimeBalance;
 use super::super::reply::{Ending, Observed, Reply};
 use super::super::settings::Settings;
-use super::done::{StreamOutcome, UnsentAnswer};
 use super::request::framing;
+use super::stream_end::{StreamOutcome, UnsentAnswer};
 
 /// Pieces below this size are joined, if there are several.
 const SMALL: usize = 4 * 1024;
@@ -76,7 +76,7 @@ impl BodySender {
         let Reply { response, observer, .. } = reply;
         let mut observed = Observed { observer, bytes: 0 };
         let (mut parts, body) = response.into_parts();
-        let body = match Outgoing::of(body) {
+        let body = match Outgoing::from_body(body) {
             Ok(body) => body,
             Err(error) => return Err(fail(error, observed, &mut respond)),
         };
@@ -170,7 +170,7 @@ impl BodySender {
                 return Poll::Ready(StreamOutcome::Over);
             }
             if last {
-                return Poll::Ready(self.leave(Ending::Whole, None));
+                return Poll::Ready(self.finish_stream(Ending::Whole, None));
             }
         }
     }
@@ -279,21 +279,21 @@ impl BodySender {
         match std::mem::replace(&mut self.next, NextFrame::End) {
             NextFrame::More | NextFrame::End => {
                 let _ = stream.send_data(Bytes::new(), true);
-                self.leave(Ending::Whole, None)
+                self.finish_stream(Ending::Whole, None)
             }
             NextFrame::Trailers(trailers) => {
                 let _ = stream.send_trailers(trailers);
-                self.leave(Ending::Whole, None)
+                self.finish_stream(Ending::Whole, None)
             }
             NextFrame::Failed(error) if self.grpc => {
                 let _ = stream.send_trailers(grpc::trailers(error.status(), error.detail()));
-                self.leave(Ending::Failed(error), None)
+                self.finish_stream(Ending::Failed(error), None)
             }
-            NextFrame::Failed(error) => self.leave(Ending::Failed(error), Some(Reason::INTERNAL_ERROR)),
+            NextFrame::Failed(error) => self.finish_stream(Ending::Failed(error), Some(Reason::INTERNAL_ERROR)),
         }
     }
 
-    fn leave(&mut self, how: Ending, reset: Option<Reason>) -> StreamOutcome {
+    fn finish_stream(&mut self, how: Ending, reset: Option<Reason>) -> StreamOutcome {
         let Some(stream) = self.stream.take() else { return StreamOutcome::Over };
         let total = self.observed.bytes;
         let observed = Observed { observer: self.observed.observer.take(), bytes: total };

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::super::copy::{Direction, Directions, Stopped, TunnelEnd};
 use super::super::reply::{Ending, Observed, Reply};
-use super::done::{StreamOutcome, UnsentAnswer};
 use super::request::framing;
+use super::stream_end::{StreamOutcome, UnsentAnswer};
 
 /// Accepts the tunnel and runs it until it ends.
 pub async fn run(reply: Reply, recv: RecvStream, mut respond: SendResponse<Bytes>) -> StreamOutcome {

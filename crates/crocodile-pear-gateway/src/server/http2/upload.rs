@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::super::pace::{MinRate, TimeBalance};
 use super::super::settings::Settings;
-use super::aside::Aside;
+use super::side_channel::Aside;
 use super::wire::SharedWire;
 
 /// The part of the body that arrived with the head.

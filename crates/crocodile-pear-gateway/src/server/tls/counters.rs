@@ -56,7 +56,7 @@ impl HandshakeFailure {
         }
     }
 
-    pub(super) fn of(error: &io::Error) -> Self {
+    pub(super) fn from_error(error: &io::Error) -> Self {
         let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
             return HandshakeFailure::ClientGone;
         };

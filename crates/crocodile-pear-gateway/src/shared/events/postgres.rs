@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use crocodile_pear::unstable::database::{Connected, DatabaseAddress, DatabaseConnection, told};
+use crocodile_pear::unstable::database::{Connected, DatabaseAddress, DatabaseConnection, error_text};
 use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, Error};
@@ -36,8 +36,8 @@ async fn connect(address: &DatabaseAddress, channel: &str, heartbeat: Duration) 
     let mut early = VecDeque::new();
     let listen = format!("LISTEN {}", quote(channel));
     tokio::select! {
-        done = client.batch_execute(&listen) => done.map_err(|error| told(&error))?,
-        ended = hold(&mut connection, &mut early) => return Err(told(&ended)),
+        done = client.batch_execute(&listen) => done.map_err(|error| error_text(&error))?,
+        ended = hold(&mut connection, &mut early) => return Err(error_text(&ended)),
     }
     Ok(PostgresListener { connection, early, check: Box::pin(check(client, heartbeat)) })
 }
@@ -63,7 +63,7 @@ impl PostgresListener {
             match read_first(message, &mut self.check).await? {
                 Some(Ok(AsyncMessage::Notification(notification))) => return Ok(notification.payload().into()),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(told(&error)),
+                Some(Err(error)) => return Err(error_text(&error)),
                 None => return Err("the server closed the connection".to_owned()),
             }
         }
@@ -99,7 +99,7 @@ async fn check(client: Client, every: Duration) -> String {
         sleep(every).await;
         match timeout(every, client.simple_query("select 1")).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => return told(&error),
+            Ok(Err(error)) => return error_text(&error),
             Err(_) => return format!("it did not answer within {every:?}"),
         }
     }

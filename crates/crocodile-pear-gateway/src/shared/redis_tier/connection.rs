@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reason::{self, OutageReason};
-use super::standing::StoreHealth;
+use super::store_health::StoreHealth;
 use crate::shared::redis::RedisServer;
 use crate::telemetry::metrics::Metrics;
 
@@ -116,13 +116,13 @@ async fn attempt(
         None => {
             let connecting = server.connect(AsyncConnectionConfig::new());
             let connected = timeout(ATTEMPT, connecting).await.map_err(|_| reason::LATE)?;
-            connected.map_err(|error| reason::of(&error))?
+            connected.map_err(|error| reason::from_error(&error))?
         }
     };
     let mut trial = redis::cmd("EVAL");
     trial.arg("return redis.call('SET', KEYS[1], '1', 'PX', 10000)").arg(1).arg("crocodile-pear:trial");
     let answer = timeout(time, trial.query_async::<()>(&mut connection)).await.map_err(|_| reason::LATE)?;
-    answer.map_err(|error| reason::of(&error))?;
+    answer.map_err(|error| reason::from_error(&error))?;
     Ok(open.insert(connection).clone())
 }
 
@@ -168,7 +168,7 @@ impl OutageLog {
 
 impl Store {
     /// A call has shown that it cannot be asked: those that come after do not wait.
-    fn leave(&self, why: OutageReason) {
+    fn mark_away(&self, why: OutageReason) {
         let mut known = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         let leaves = |state: &mut StoreState| match state {
             StoreState::Up(_) => {
@@ -205,7 +205,7 @@ impl Store {
             let mut connection = self.connection().await?;
             command.query_async(&mut connection).await.map_err(|error: redis::RedisError| {
                 tracing::debug!(%error, "a call to the store failed");
-                self.leave(reason::of(&error));
+                self.mark_away(reason::from_error(&error));
                 Away
             })
         });
@@ -221,7 +221,7 @@ impl Store {
             Err(_) => {
                 // One answer that is late is no outage.
                 if self.late.fetch_add(1, Relaxed) + 1 >= LATE {
-                    self.leave(reason::LATE);
+                    self.mark_away(reason::LATE);
                 }
                 Err(Away)
             }

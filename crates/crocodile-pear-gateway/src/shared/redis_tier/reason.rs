@@ -11,7 +11,7 @@ pub(super) type OutageReason = Cow<'static, str>;
 pub(super) const LATE: OutageReason = Cow::Borrowed("it does not answer in time");
 
 /// The reason of an error. It quotes what the server says, never the configuration.
-pub(super) fn of(error: &RedisError) -> OutageReason {
+pub(super) fn from_error(error: &RedisError) -> OutageReason {
     match error.code() {
         Some("OOM") => "it is out of memory (OOM): `maxmemory` is reached, and nothing may be evicted".into(),
         Some("READONLY") => "it is a read-only replica (READONLY)".into(),

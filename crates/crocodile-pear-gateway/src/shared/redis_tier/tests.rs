@@ -73,17 +73,17 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// A gateway's view of a store.
 struct TestGateway {
-    lasting: Lasting,
+    persistent: PersistentState,
     _store: Arc<Store>,
     _background: Option<Background>,
 }
 
 impl TestGateway {
     fn new(port: u16) -> Self {
-        TestGateway::after(Lasting::default(), port)
+        TestGateway::after(PersistentState::default(), port)
     }
 
-    fn after(lasting: Lasting, port: u16) -> Self {
+    fn after(persistent: PersistentState, port: u16) -> Self {
         let spec = StoreSpec {
             memory: None,
             redis: Some(Located::new(format!("redis://127.0.0.1:{port}").into(), Default::default())),
@@ -92,20 +92,20 @@ impl TestGateway {
             while_away: WhileAway::Local,
             replicas: std::num::NonZeroU32::MIN,
         };
-        let compiled = spec.compile(&|_| unreachable!("no file is named"), &lasting, &mut Problems::default());
+        let compiled = spec.compile(&|_| unreachable!("no file is named"), &persistent, &mut Problems::default());
         let worked = compiled.flatten().expect("it is sound");
         let store = worked.state.clone();
-        lasting.cache.resize(1 << 20);
-        lasting.cache.set_tier(store.tier());
+        persistent.cache.resize(1 << 20);
+        persistent.cache.set_tier(store.tier());
         let mut background = Background::default();
         background.follow(vec![worked.work.clone()]);
-        TestGateway { lasting, _store: store, _background: Some(background) }
+        TestGateway { persistent, _store: store, _background: Some(background) }
     }
 
     /// A gateway that the store has greeted.
     fn greeted(port: u16) -> Self {
         let gateway = TestGateway::new(port);
-        wait(|| gateway.lasting.purge_log.heard().stamp.life != 0);
+        wait(|| gateway.persistent.purge_log.heard().stamp.life != 0);
         gateway.wait_up();
         gateway
     }
@@ -115,7 +115,7 @@ impl TestGateway {
     }
 
     fn cache(&self) -> &crocodile_pear::unstable::cache::Store {
-        &self.lasting.cache
+        &self.persistent.cache
     }
 
     fn put(&self, mark: PurgeMark, path: &str, body: &str) -> bool {
@@ -127,7 +127,7 @@ impl TestGateway {
         };
         let (tags, body) = (Tags::new(["t", path]), SharedBody::from(Bytes::copy_from_slice(body.as_bytes())));
         let entry = Entry { status: StatusCode::OK, headers, selector, tags, terms, body, copies };
-        let counters = &self.lasting.purge_log.counters;
+        let counters = &self.persistent.purge_log.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let before = (count(&counters.stored), count(&counters.dropped));
         let kept = self.cache().insert(mark, &key(path), Arc::new(entry));
@@ -195,12 +195,12 @@ fn a_purge_reaches_all_gateways_and_a_slow_one_does_not_undo_it() {
             let purged = |found: Option<(String, bool)>| found.is_none_or(|(_, stale)| stale);
             assert!(purged(third.shared("/1")), "{purge:?} {mode:?}");
             // Kept in the memory of the slow one, which is as if it had answered before; but not given to others.
-            let again = TestGateway::after(slow.lasting.clone(), server.port);
+            let again = TestGateway::after(slow.persistent.clone(), server.port);
             again.cache().insert(mark, &key("/1"), Arc::new(entry_of("old")));
             assert!(purged(third.shared("/1")), "{purge:?} {mode:?}");
             wait(|| again.own("/1") != Some(false));
             // What is fetched after is.
-            wait(|| other.lasting.purge_log.known() == one.lasting.purge_log.known());
+            wait(|| other.persistent.purge_log.known() == one.persistent.purge_log.known());
             assert!(other.put(other.cache().mark(), "/1", "new"), "{purge:?}");
             assert_eq!(third.shared("/1"), fresh("new"), "{purge:?}");
         }
@@ -233,7 +233,7 @@ fn what_redis_has_lost_nobody_believes() {
         server.command(lost);
         assert_eq!(other.shared("/1"), None);
         wait(|| one.own("/1") == Some(true));
-        wait(|| one.lasting.purge_log.known() == other.lasting.purge_log.known());
+        wait(|| one.persistent.purge_log.known() == other.persistent.purge_log.known());
         assert!(one.put(one.cache().mark(), "/1", "new"));
         assert_eq!(other.shared("/1"), fresh("new"));
     }
@@ -272,7 +272,7 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
     wait(|| one.own("/2") == Some(true));
     server.signal(Signal::CONT);
     [&one, &other].into_iter().for_each(TestGateway::wait_up);
-    wait(|| one.lasting.purge_log.first().is_none());
+    wait(|| one.persistent.purge_log.first().is_none());
     assert_eq!(other.shared("/1"), None);
     // Nothing was missed, so it is as good as before.
     wait(|| one.own("/2") == Some(false));
@@ -283,8 +283,8 @@ fn a_purge_while_redis_hangs_or_is_gone_is_made_good_and_nobody_waits() {
     one.cache().purge(&Purge::Tag("/2".into()), PurgeMode::Hard);
     server = RedisProcess::begin(port, &[]).unwrap();
     [&one, &other].into_iter().for_each(TestGateway::wait_up);
-    wait(|| one.lasting.purge_log.first().is_none());
-    wait(|| one.lasting.purge_log.known() == other.lasting.purge_log.known());
+    wait(|| one.persistent.purge_log.first().is_none());
+    wait(|| one.persistent.purge_log.known() == other.persistent.purge_log.known());
     // The first is lost with the old connection.
     wait(|| other.put(other.cache().mark(), "/2", "new"));
     wait(|| one.shared("/2") == fresh("new"));
@@ -304,7 +304,7 @@ fn a_redis_that_evicts_undoes_no_purge() {
         one.put(one.cache().mark(), &path, &format!("{round} {body}"));
         if round % 5 == 0 {
             one.cache().purge(&Purge::Tag(path.clone()), PurgeMode::Hard);
-            wait(|| one.lasting.purge_log.first().is_none());
+            wait(|| one.persistent.purge_log.first().is_none());
             assert_eq!(other.shared(&path), None, "round {round}");
         }
     }

@@ -129,17 +129,17 @@ impl Query {
         {
             match name {
                 "last" => {
-                    let length = length(value).ok_or_else(|| told(name, value, "`90m`, `24h` or `7d`"))?;
+                    let length = length(value).ok_or_else(|| value_problem(name, value, "`90m`, `24h` or `7d`"))?;
                     asked.from = now.saturating_sub(length);
                 }
                 "from" | "to" => {
-                    let moment = value.parse().map_err(|_| told(name, value, "seconds since 1970"))?;
+                    let moment = value.parse().map_err(|_| value_problem(name, value, "seconds since 1970"))?;
                     if name == "from" { asked.from = moment } else { asked.to = moment }
                 }
                 "span" if value == "all" => asked.whole = true,
                 "span" => {
                     let named = TimeSpan::ALL.into_iter().find(|span| span.name() == value);
-                    span = Some(named.ok_or_else(|| told(name, value, "`minute`, `hour`, `day` or `all`"))?);
+                    span = Some(named.ok_or_else(|| value_problem(name, value, "`minute`, `hour`, `day` or `all`"))?);
                 }
                 "by" => {
                     asked.by = match value {
@@ -147,14 +147,14 @@ impl Query {
                         "consumer" => Grouping::Consumer,
                         "route,consumer" => Grouping::Both,
                         "all" => Grouping::All,
-                        _ => return Err(told(name, value, "`route`, `consumer`, `route,consumer` or `all`")),
+                        _ => return Err(value_problem(name, value, "`route`, `consumer`, `route,consumer` or `all`")),
                     }
                 }
                 "format" => {
                     format = match value {
                         "json" => ExportFormat::Json,
                         "csv" => ExportFormat::Csv,
-                        _ => return Err(told(name, value, "`json` or `csv`")),
+                        _ => return Err(value_problem(name, value, "`json` or `csv`")),
                     }
                 }
                 _ => {
@@ -177,7 +177,7 @@ impl Query {
     }
 }
 
-fn told(name: &str, value: &str, wanted: &str) -> String {
+fn value_problem(name: &str, value: &str, wanted: &str) -> String {
     let mut told = String::new();
     let _ = write!(told, "`{name}` is `{value}`; write {wanted}");
     told

@@ -59,10 +59,10 @@ impl Syslog {
     /// Sends each line; how many could not be sent.
     pub fn send(&mut self, lines: &[u8]) -> u64 {
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| u64::from(!self.tell(line))).sum()
+        lines.map(|line| u64::from(!self.send_line(line))).sum()
     }
 
-    fn tell(&mut self, line: &[u8]) -> bool {
+    fn send_line(&mut self, line: &[u8]) -> bool {
         self.compose(line);
         // A daemon that was started anew has another socket, so a failure is tried once more.
         for _ in 0..2 {

@@ -115,7 +115,7 @@ impl RouteCounters {
     }
 
     /// A request that had come is over.
-    pub fn leave(&self) {
+    pub fn count_left(&self) {
         self.counters().flow().left.fetch_add(1, Ordering::Relaxed);
     }
 

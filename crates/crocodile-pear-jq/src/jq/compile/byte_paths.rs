@@ -108,7 +108,7 @@ enum ObjectKey {
 
 impl Native {
     /// The expression, if it is one that can run on bytes.
-    pub fn of(term: &Term<'_>) -> Option<Self> {
+    pub fn from_term(term: &Term<'_>) -> Option<Self> {
         let mut builder =
             Builder { frames: Vec::new(), sources: Vec::new(), slots: 0, innermost: None, operates: false, deepest: 0 };
         let item = SourcePart { frame: builder.source(Source::Item), steps: Vec::new() };
@@ -295,7 +295,7 @@ impl Native {
 
 impl Literal {
     /// The literal, if a term is one that a value may be compared with.
-    fn of(term: &Term<'_>) -> Option<Self> {
+    fn from_term(term: &Term<'_>) -> Option<Self> {
         match term {
             Term::Text(..) => term.text().map(Literal::Text),
             Term::Number(digits) if is_whole(digits.as_bytes()) => Some(Literal::Whole(digits.as_bytes().to_vec())),
@@ -545,7 +545,7 @@ impl Builder {
                 Make::Either(first, Box::new(self.make(other, base, level)?))
             }
             Term::Binary(value, Operator::Compare(compare @ (Compare::Equal | Compare::Unequal)), literal) => {
-                let literal = Literal::of(literal)?;
+                let literal = Literal::from_term(literal)?;
                 let value = self.operand(value, base, level)?;
                 Make::Equals { value, literal, same: matches!(compare, Compare::Equal) }
             }

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use http::Method;
 use http::header::{CONTENT_LOCATION, HeaderMap, HeaderName, LOCATION};
 
-use super::request_coalescing::Flights;
+use super::request_coalescing::CoalescedFetches;
 use super::silence::FetchSilence;
 use crate::cache::composition::AnswerParts;
 use crate::cache::dependence::Dependence;
@@ -49,7 +49,7 @@ pub struct Cache {
     pub(crate) name: &'static str,
     pub(crate) store: Arc<Store>,
     pub(crate) rules: CacheRules,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) fetches: Arc<CoalescedFetches>,
     pub(crate) unkept: Unkept,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) silence: Arc<FetchSilence>,
@@ -59,7 +59,7 @@ pub struct Cache {
 pub trait Fetch: Send + Sync + 'static {
     /// Gets it, for a request with these header fields. The first call in the name of a client may use up what the client
     /// sent; there may be further ones.
-    fn fetch(&self, headers: HeaderMap, standing: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>>;
+    fn fetch(&self, headers: HeaderMap, initiator: Initiator) -> BoxFuture<'static, Result<FetchedAnswer, Error>>;
 
     /// More tags of an answer, found in its body.
     fn tags(&self, _: &HeaderMap, _: &SharedBody) -> BoxFuture<'static, Option<Tags>> {
@@ -141,8 +141,8 @@ pub(crate) enum ForwardMode {
 impl Cache {
     pub fn new(name: &'static str, here: &CacheOwner, store: Arc<Store>, rules: CacheRules) -> Arc<Self> {
         let traffic = store.traffics().at(here);
-        let (flights, unkept, silence) = (Flights::new(), Unkept::default(), Arc::default());
-        Arc::new(Cache { name, store, rules, flights, unkept, traffic, silence })
+        let (fetches, unkept, silence) = (CoalescedFetches::new(), Unkept::default(), Arc::default());
+        Arc::new(Cache { name, store, rules, fetches, unkept, traffic, silence })
     }
 
     /// The configuration.

@@ -51,55 +51,55 @@ static UNREAD: Semaphore = Semaphore::const_new(128);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A fetch on its way.
-pub(crate) struct Trip {
+pub(crate) struct FetchTask {
     pub cache: Arc<Cache>,
-    pub errand: Box<FetchPlan>,
+    pub plan: Box<FetchPlan>,
     pub headers: HeaderMap,
     pub fetch: Box<dyn Fetch>,
     pub leading: Option<CoalesceLeader>,
 }
 
-impl Trip {
+impl FetchTask {
     /// Fetches, tells those who wait, and keeps what may be kept.
-    pub async fn fly(mut self, mut leader: oneshot::Sender<CoalescedOutcome>) {
+    pub async fn run(mut self, mut leader: oneshot::Sender<CoalescedOutcome>) {
         if let Some(entry) = self.find_shared().await {
-            return self.land(
+            return self.publish(
                 &CoalescedResult { origin: FetchOrigin::Shared, ..CoalescedResult::new(entry, Ok(()), None) },
                 leader,
             );
         }
-        let validates = self.errand.stale.is_some() && self.errand.method == Method::GET;
-        let (mut headers, mut fetched) =
+        let validates = self.plan.stale.is_some() && self.plan.method == Method::GET;
+        let (mut headers, mut times) =
             (self.conditions(validates), FetchTimes { asked: Moment::now(), came: Moment::now() });
         let mut mark = self.cache.store().mark();
         let begun = Instant::now();
-        let mut gained = self.ask(headers, &mut leader).await;
-        match &gained {
+        let mut fetched = self.ask(headers, &mut leader).await;
+        match &fetched {
             Some(Ok(_)) => self.cache.silence.answers(begun.elapsed()),
             Some(Err(error)) if error.kind().fault() != Fault::Client => self.cache.silence.fails(),
             _ => {}
         }
-        fetched.came = Moment::now();
+        times.came = Moment::now();
         let confirmed =
-            |gained: &FetchedAnswer, stale: &Entry| policy::confirms(&stale.headers, &gained.answer.headers);
-        if let (Some(Ok(new)), Some(stale), true) = (&gained, &self.errand.stale, validates)
+            |fetched: &FetchedAnswer, stale: &Entry| policy::confirms(&stale.headers, &fetched.answer.headers);
+        if let (Some(Ok(new)), Some(stale), true) = (&fetched, &self.plan.stale, validates)
             && new.answer.status == StatusCode::NOT_MODIFIED
         {
             if confirmed(new, stale) {
                 let headers = policy::update(&stale.headers, &new.answer.headers);
                 let leader = Some(leader);
-                return self.freshen(&headers, new.personal, fetched, mark, StatusCode::NOT_MODIFIED, leader);
+                return self.freshen(&headers, new.personal, times, mark, StatusCode::NOT_MODIFIED, leader);
             }
             // It tells of something else than what is kept.
             headers = self.conditions(false);
-            (fetched.asked, mark) = (Moment::now(), self.cache.store().mark());
-            gained = self.ask(headers, &mut leader).await;
-            fetched.came = Moment::now();
+            (times.asked, mark) = (Moment::now(), self.cache.store().mark());
+            fetched = self.ask(headers, &mut leader).await;
+            times.came = Moment::now();
         }
-        match gained {
+        match fetched {
             None => {}
             Some(Err(error)) => self.fail(error, leader),
-            Some(Ok(gained)) => self.arrive(gained, fetched, mark, leader).await,
+            Some(Ok(fetched)) => self.arrive(fetched, times, mark, leader).await,
         }
     }
 
@@ -107,28 +107,28 @@ impl Trip {
     async fn find_shared(&mut self) -> Option<Arc<Entry>> {
         self.leading.as_ref()?;
         let holds = |entry: &Entry| {
-            VaryRequest::of(&self.headers).matches(&entry.selector, &entry.headers)
+            VaryRequest::from_headers(&self.headers).matches(&entry.selector, &entry.headers)
                 && reuse::holds(entry, &self.headers)
         };
-        let found = self.cache.store().find_shared(&self.errand.key, holds).await?;
-        if found.entry.terms.decide(&self.errand.control, found.stale, Moment::now()) == Use::Fresh {
+        let found = self.cache.store().find_shared(&self.plan.key, holds).await?;
+        if found.entry.terms.decide(&self.plan.control, found.stale, Moment::now()) == Use::Fresh {
             return Some(found.entry);
         }
-        self.errand.stale.get_or_insert(found.entry);
+        self.plan.stale.get_or_insert(found.entry);
         None
     }
 
     fn lifetimes(&self) -> Lifetimes {
-        Lifetimes { private: self.errand.audience == Audience::One, ..self.cache.rules().lifetimes }
+        Lifetimes { private: self.plan.audience == Audience::One, ..self.cache.rules().lifetimes }
     }
 
     /// The fields to send: the client's conditions are about what the client has, ours are about what is kept.
     fn conditions(&self, validates: bool) -> HeaderMap {
         let mut headers = self.headers.clone();
-        if self.errand.method == Method::GET {
+        if self.plan.method == Method::GET {
             methods::CONDITIONS.iter().for_each(|name| drop(headers.remove(name)));
         }
-        if let (true, Some(stale)) = (validates, &self.errand.stale) {
+        if let (true, Some(stale)) = (validates, &self.plan.stale) {
             headers.extend(reuse::validators(&stale.headers));
         }
         headers
@@ -140,14 +140,14 @@ impl Trip {
         headers: HeaderMap,
         leader: &mut oneshot::Sender<CoalescedOutcome>,
     ) -> Option<Result<FetchedAnswer, Error>> {
-        let standing = if self.errand.behind { Initiator::Background } else { Initiator::Client };
-        let mut fetch = self.fetch.fetch(headers, standing);
-        if standing == Initiator::Background {
+        let initiator = if self.plan.behind { Initiator::Background } else { Initiator::Client };
+        let mut fetch = self.fetch.fetch(headers, initiator);
+        if initiator == Initiator::Background {
             return Some(fetch.await);
         }
         tokio::select! {
             biased;
-            gained = &mut fetch => return Some(gained),
+            fetched = &mut fetch => return Some(fetched),
             () = leader.closed() => {}
         }
         if self.leading.as_ref().is_none_or(CoalesceLeader::abandon) { None } else { Some(fetch.await) }
@@ -156,11 +156,11 @@ impl Trip {
     /// There is no answer.
     fn fail(&self, error: Error, leader: oneshot::Sender<CoalescedOutcome>) {
         if error.kind().fault() != Fault::Client && self.covers(UpstreamFailure::Unreachable) {
-            return self.land_stale(None, leader);
+            return self.publish_stale(None, leader);
         }
         if let Some(leading) = &self.leading {
             // A failure that is the client's own, such as a token that is refused, is none of those who wait.
-            leading.flight.end(|| match error.kind().fault() {
+            leading.fetch.end(|| match error.kind().fault() {
                 Fault::Client => CoalescedOutcome::Alone,
                 _ => CoalescedOutcome::Failed(error.clone()),
             });
@@ -170,20 +170,20 @@ impl Trip {
 
     /// Whether what is kept may be given instead.
     fn covers(&self, failure: UpstreamFailure) -> bool {
-        self.errand.stale.as_ref().is_some_and(|stale| stale.terms.covers(failure, Moment::now()))
+        self.plan.stale.as_ref().is_some_and(|stale| stale.terms.covers(failure, Moment::now()))
     }
 
-    fn land_stale(&self, status: Option<StatusCode>, leader: oneshot::Sender<CoalescedOutcome>) {
-        let Some(entry) = self.errand.stale.as_ref() else { return };
-        let entry = self.cache.newest(&self.errand.key, entry);
+    fn publish_stale(&self, status: Option<StatusCode>, leader: oneshot::Sender<CoalescedOutcome>) {
+        let Some(entry) = self.plan.stale.as_ref() else { return };
+        let entry = self.cache.newest(&self.plan.key, entry);
         let status = Some(status.unwrap_or(StatusCode::BAD_GATEWAY));
-        self.land(&CoalescedResult::new(entry, Err(None), status), leader);
+        self.publish(&CoalescedResult::new(entry, Err(None), status), leader);
     }
 
-    fn land(&self, landed: &CoalescedResult, leader: oneshot::Sender<CoalescedOutcome>) {
-        let _ = leader.send(CoalescedOutcome::Shared(landed.clone()));
+    fn publish(&self, result: &CoalescedResult, leader: oneshot::Sender<CoalescedOutcome>) {
+        let _ = leader.send(CoalescedOutcome::Shared(result.clone()));
         if let Some(leading) = &self.leading {
-            leading.flight.land(landed);
+            leading.fetch.publish(result);
         }
     }
 
@@ -192,40 +192,40 @@ impl Trip {
         &self,
         headers: &HeaderMap,
         personal: CredentialUse,
-        fetched: FetchTimes,
+        times: FetchTimes,
         mark: PurgeMark,
         status: StatusCode,
         leader: Option<oneshot::Sender<CoalescedOutcome>>,
     ) {
-        let Some(stale) = &self.errand.stale else { return };
+        let Some(stale) = &self.plan.stale else { return };
         let lifetimes = &self.lifetimes();
-        let kept = policy::keep(stale.status, headers, personal, lifetimes, fetched);
+        let kept = policy::keep(stale.status, headers, personal, lifetimes, times);
         let (terms, stored) = match kept {
             Ok(terms) => (terms, Ok(())),
             Err(reason) => {
-                (ReuseTerms { born: fetched.came, always_validate: true, ..ReuseTerms::default() }, Err(Some(reason)))
+                (ReuseTerms { born: times.came, always_validate: true, ..ReuseTerms::default() }, Err(Some(reason)))
             }
         };
         let entry = Entry {
             status: stale.status,
             headers: compact(headers),
             selector: stale.selector.clone(),
-            tags: tags::of(headers).union(&stale.tags),
+            tags: tags::from_headers(headers).union(&stale.tags),
             terms,
             body: stale.body.clone(),
             copies: stale.copies.share(),
         };
         let entry = Arc::new(entry);
         match stored {
-            Ok(()) => drop(self.cache.store().insert(mark, &self.errand.key, entry.clone())),
-            Err(_) => self.cache.store().remove_entry(&self.errand.key, stale),
+            Ok(()) => drop(self.cache.store().insert(mark, &self.plan.key, entry.clone())),
+            Err(_) => self.cache.store().remove_entry(&self.plan.key, stale),
         }
         let Some(leader) = leader else { return };
-        let landed = CoalescedResult::new(entry, stored, Some(status));
+        let result = CoalescedResult::new(entry, stored, Some(status));
         match stored {
-            Ok(()) => self.land(&landed, leader),
+            Ok(()) => self.publish(&result, leader),
             Err(_) => {
-                let _ = leader.send(CoalescedOutcome::Shared(landed));
+                let _ = leader.send(CoalescedOutcome::Shared(result));
             }
         }
     }
@@ -233,55 +233,55 @@ impl Trip {
     /// There is an answer: its head.
     async fn arrive(
         self,
-        mut gained: FetchedAnswer,
-        fetched: FetchTimes,
+        mut fetched: FetchedAnswer,
+        times: FetchTimes,
         mut mark: PurgeMark,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
-        let status = gained.answer.status;
-        if UpstreamFailure::of(status).is_some_and(|failure| self.covers(failure)) {
-            return self.land_stale(Some(status), leader);
+        let status = fetched.answer.status;
+        if UpstreamFailure::from_status(status).is_some_and(|failure| self.covers(failure)) {
+            return self.publish_stale(Some(status), leader);
         }
-        if self.errand.method == Method::HEAD {
-            self.compare(&gained, fetched, mark);
+        if self.plan.method == Method::HEAD {
+            self.compare(&fetched, times, mark);
         }
-        if !policy::is_safe(&self.errand.method) {
-            self.cache.invalidate(&self.errand.method, &self.errand.key, &gained.answer);
+        if !policy::is_safe(&self.plan.method) {
+            self.cache.invalidate(&self.plan.method, &self.plan.key, &fetched.answer);
             mark = self.cache.store().mark();
         }
-        match self.judge(&gained, fetched) {
+        match self.judge(&fetched, times) {
             Ok(terms) => {
-                self.cache.unkept().remove(&self.errand.key);
-                self.keep(gained, terms, mark, leader).await;
+                self.cache.unkept().remove(&self.plan.key);
+                self.keep(fetched, terms, mark, leader).await;
             }
             Err(reason) => {
-                self.cache.unkept().add(&self.errand.key, fetched.came);
-                if let Some(parts) = &gained.parts {
-                    parts.describe(&mut gained.answer, &self.cache.rules().dependence);
+                self.cache.unkept().add(&self.plan.key, times.came);
+                if let Some(parts) = &fetched.parts {
+                    parts.describe(&mut fetched.answer, &self.cache.rules().dependence);
                 }
-                self.share(gained, reason, fetched, leader).await;
+                self.share(fetched, reason, times, leader).await;
             }
         }
     }
 
     /// The head of what is kept updates it; that of another representation makes it stale (RFC 9111, 4.3.5).
-    fn compare(&self, gained: &FetchedAnswer, fetched: FetchTimes, mark: PurgeMark) {
-        let Some(stale) = self.errand.stale.as_ref().filter(|_| gained.answer.status == StatusCode::OK) else { return };
-        let headers = &gained.answer.headers;
+    fn compare(&self, fetched: &FetchedAnswer, times: FetchTimes, mark: PurgeMark) {
+        let Some(stale) = self.plan.stale.as_ref().filter(|_| fetched.answer.status == StatusCode::OK) else { return };
+        let headers = &fetched.answer.headers;
         let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let other = length.is_some_and(|length| stale.body.length() != Some(length));
         if other || !policy::confirms(&stale.headers, headers) {
-            return self.cache.store().remove_entry(&self.errand.key, stale);
+            return self.cache.store().remove_entry(&self.plan.key, stale);
         }
         let updated = policy::update(&stale.headers, headers);
-        self.freshen(&updated, gained.personal, fetched, mark, gained.answer.status, None);
+        self.freshen(&updated, fetched.personal, times, mark, fetched.answer.status, None);
     }
 
     /// Whether it may be kept.
-    fn judge(&self, gained: &FetchedAnswer, fetched: FetchTimes) -> Result<ReuseTerms, UncachedReason> {
-        let FetchedAnswer { answer, personal, parts } = gained;
+    fn judge(&self, fetched: &FetchedAnswer, times: FetchTimes) -> Result<ReuseTerms, UncachedReason> {
+        let FetchedAnswer { answer, personal, parts } = fetched;
         let rules = self.cache.rules();
-        match &self.errand.method {
+        match &self.plan.method {
             method if *method == Method::GET => {}
             method if *method == Method::POST && self.tells_of_itself(answer) => {}
             _ => return Err(UncachedReason::Method),
@@ -301,30 +301,30 @@ impl Trip {
             }
         }
         match parts {
-            None => policy::keep(answer.status, &answer.headers, *personal, &self.lifetimes(), fetched),
-            Some(parts) => parts.terms(answer, &self.lifetimes(), &rules.dependence, fetched),
+            None => policy::keep(answer.status, &answer.headers, *personal, &self.lifetimes(), times),
+            Some(parts) => parts.terms(answer, &self.lifetimes(), &rules.dependence, times),
         }
     }
 
     /// An answer to POST is one to GET if it says so, and says how long (RFC 9110, 9.3.3).
     fn tells_of_itself(&self, answer: &Answer) -> bool {
         let named = answer.headers.get(CONTENT_LOCATION).and_then(|value| value.to_str().ok());
-        let own = named.and_then(|named| resolve(self.errand.key.url(), named));
+        let own = named.and_then(|named| resolve(self.plan.key.url(), named));
         answer.status == StatusCode::OK
-            && own.as_deref() == Some(self.errand.key.url())
+            && own.as_deref() == Some(self.plan.key.url())
             && !policy::says_nothing(&answer.headers)
     }
 
     /// Stores the answer, and gives it to all waiters while it arrives.
     async fn keep(
         mut self,
-        gained: FetchedAnswer,
+        fetched: FetchedAnswer,
         terms: ReuseTerms,
         mark: PurgeMark,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
-        let FetchedAnswer { answer, parts, .. } = gained;
-        let depends = Vary::of(&answer.headers).and(&self.cache.rules().vary);
+        let FetchedAnswer { answer, parts, .. } = fetched;
+        let depends = Vary::from_headers(&answer.headers).and(&self.cache.rules().vary);
         let depends = parts.as_ref().map_or(depends.clone(), |parts| depends.and(&parts.vary()));
         let Vary::On(names) = depends else { return self.hand_over(answer, UncachedReason::Varies, leader) };
         let (body, arriving) = match spread(answer.body) {
@@ -344,7 +344,7 @@ impl Trip {
         let headers = compact(&headers);
         let entry = Entry {
             status: answer.status,
-            tags: tags::of(&headers),
+            tags: tags::from_headers(&headers),
             headers,
             selector: selector.into(),
             terms,
@@ -354,17 +354,17 @@ impl Trip {
         match arriving {
             None => self.keep_whole(entry, own, parts.as_deref(), mark, leader).await,
             Some((pulled, writer)) => {
-                let mut landed = CoalescedResult { own, ..CoalescedResult::new(Arc::new(entry), Ok(()), None) };
+                let mut result = CoalescedResult { own, ..CoalescedResult::new(Arc::new(entry), Ok(()), None) };
                 if let Some(parts) = &parts {
-                    let (entry, dependence) = (&landed.entry, &self.cache.rules().dependence);
-                    landed.own.extend(parts.describe_early(entry.status, &entry.terms, dependence));
+                    let (entry, dependence) = (&result.entry, &self.cache.rules().dependence);
+                    result.own.extend(parts.describe_early(entry.status, &entry.terms, dependence));
                 }
                 match &parts {
-                    None => self.land(&landed, leader),
+                    None => self.publish(&result, leader),
                     // Whether others may have it is known at its end.
-                    Some(_) => drop(leader.send(CoalescedOutcome::Shared(landed.clone()))),
+                    Some(_) => drop(leader.send(CoalescedOutcome::Shared(result.clone()))),
                 }
-                let CoalescedResult { entry, ticket, .. } = landed;
+                let CoalescedResult { entry, ticket, .. } = result;
                 if self.pump(pulled, writer, ticket).await {
                     self.keep_arrived(entry, parts.as_deref(), mark).await;
                 }
@@ -385,13 +385,13 @@ impl Trip {
             Ok(Some(complete)) => (complete, Ok(())),
             Err(reason) => (entry, Err(Some(reason))),
         };
-        let landed = CoalescedResult { own, ..CoalescedResult::new(Arc::new(entry), stored, None) };
+        let result = CoalescedResult { own, ..CoalescedResult::new(Arc::new(entry), stored, None) };
         if stored.is_err() {
-            return drop(leader.send(CoalescedOutcome::Shared(landed)));
+            return drop(leader.send(CoalescedOutcome::Shared(result)));
         }
         // Before it is told, so that who has the answer finds it.
-        self.cache.store().insert(mark, &self.errand.key, landed.entry.clone());
-        self.land(&landed, leader);
+        self.cache.store().insert(mark, &self.plan.key, result.entry.clone());
+        self.publish(&result, leader);
     }
 
     /// The last of it has come.
@@ -401,9 +401,9 @@ impl Trip {
             Ok(Some(complete)) => Arc::new(complete),
             Err(_) => return,
         };
-        self.cache.store().insert(mark, &self.errand.key, entry.clone());
+        self.cache.store().insert(mark, &self.plan.key, entry.clone());
         if let (Some(leading), Some(_)) = (&self.leading, parts) {
-            leading.flight.land(&CoalescedResult::new(entry, Ok(()), None));
+            leading.fetch.publish(&CoalescedResult::new(entry, Ok(()), None));
         }
     }
 
@@ -435,17 +435,17 @@ impl Trip {
     /// help them.
     async fn share(
         mut self,
-        gained: FetchedAnswer,
+        fetched: FetchedAnswer,
         reason: UncachedReason,
-        fetched: FetchTimes,
+        times: FetchTimes,
         leader: oneshot::Sender<CoalescedOutcome>,
     ) {
-        let answer = gained.answer;
+        let answer = fetched.answer;
         let shared = self.leading.is_some()
             && policy::is_shared_failure(answer.status, &answer.headers)
-            && gained.personal == CredentialUse::default()
+            && fetched.personal == CredentialUse::default()
             && !has_events(&answer.headers);
-        let names = match Vary::of(&answer.headers).and(&self.cache.rules().vary) {
+        let names = match Vary::from_headers(&answer.headers).and(&self.cache.rules().vary) {
             Vary::On(names) if shared => names,
             _ => return self.hand_over(answer, reason, leader),
         };
@@ -458,22 +458,22 @@ impl Trip {
             headers: policy::kept(&answer.headers),
             selector: vary::select(&names, &self.headers),
             tags: Tags::default(),
-            terms: ReuseTerms { born: fetched.came, ..ReuseTerms::default() },
+            terms: ReuseTerms { born: times.came, ..ReuseTerms::default() },
             body,
             copies: Copies::default(),
         });
-        let landed = CoalescedResult::new(entry, Err(Some(reason)), None);
-        self.land(&landed, leader);
+        let result = CoalescedResult::new(entry, Err(Some(reason)), None);
+        self.publish(&result, leader);
         // Who comes now may find it well again.
         self.leading = None;
         if let Some((pulled, writer)) = arriving {
-            self.pump(pulled, writer, landed.ticket).await;
+            self.pump(pulled, writer, result.ticket).await;
         }
     }
 
     fn hand_over(&self, answer: Answer, reason: UncachedReason, leader: oneshot::Sender<CoalescedOutcome>) {
         if let Some(leading) = &self.leading {
-            leading.flight.end(|| CoalescedOutcome::Alone);
+            leading.fetch.end(|| CoalescedOutcome::Alone);
         }
         let _ = leader.send(CoalescedOutcome::Own(Box::new(answer), reason));
     }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::cache::{Cache, Fetch, FetchPlan, FetchResult, ForwardMode, Initiator, Question, Reply};
-use super::fetch_task::Trip;
+use super::fetch_task::FetchTask;
 use super::request_coalescing::{CoalesceLeader, CoalescedOutcome, CoalescedResult, FetchOrigin, FetchSubject, Joined};
 use crate::cache::rules::cache_status::{ForwardReason, Happened};
 use crate::cache::rules::control::RequestControl;
@@ -35,8 +35,8 @@ impl Cache {
     /// Looks what is kept for a request. Where that may be given stale, what is behind it is given to `behind`.
     pub fn look(&self, question: Question<'_>) -> (Reply, Option<Box<FetchPlan>>) {
         let Question { method, key, headers, audience } = question;
-        let control = RequestControl::of(headers);
-        let errand = |why, mode| {
+        let control = RequestControl::from_headers(headers);
+        let plan = |why, mode| {
             let (stale, selector, behind) = (None, Box::default(), false);
             Box::new(FetchPlan {
                 method: method.clone(),
@@ -53,14 +53,14 @@ impl Cache {
         if *method != Method::GET && *method != Method::HEAD {
             // An answer to POST may be one to GET (RFC 9110, 9.3.3).
             let mode = if *method == Method::POST { ForwardMode::Alone } else { ForwardMode::Past };
-            return (Reply::Fetch(errand(ForwardReason::Method, mode)), None);
+            return (Reply::Fetch(plan(ForwardReason::Method, mode)), None);
         }
         if control.no_store || reuse::is_bound(headers) {
-            return (Reply::Fetch(errand(ForwardReason::Request, ForwardMode::Past)), None);
+            return (Reply::Fetch(plan(ForwardReason::Request, ForwardMode::Past)), None);
         }
         let now = Moment::now();
         let other = RefCell::new(None);
-        let asked = VaryRequest::of(headers);
+        let asked = VaryRequest::from_headers(headers);
         let found = self.store.find(&key, |entry| {
             let matches = asked.matches(&entry.selector, &entry.headers);
             let holds = matches && reuse::holds(entry, headers);
@@ -81,9 +81,9 @@ impl Cache {
                 Some((names, false)) => (ForwardReason::VaryMiss, names),
             };
             let together = !control.no_cache && *method == Method::GET && !self.unkept.has(&key, now);
-            let mut errand = errand(why, if together { ForwardMode::Together } else { ForwardMode::Alone });
-            errand.selector = self.select(&names, headers);
-            return (Reply::Fetch(errand), None);
+            let mut plan = plan(why, if together { ForwardMode::Together } else { ForwardMode::Alone });
+            plan.selector = self.select(&names, headers);
+            return (Reply::Fetch(plan), None);
         };
         let entry = found.entry;
         let used = entry.terms.decide(&control, found.stale, now);
@@ -100,17 +100,17 @@ impl Cache {
             // A request that demands validation cannot share one that began before it.
             let alone = control.no_cache || control.max_age.is_some() || control.min_fresh.is_some();
             let together = !alone && *method == Method::GET && !self.unkept.has(&key, now);
-            let mut errand = errand(why, if together { ForwardMode::Together } else { ForwardMode::Alone });
-            errand.selector = entry.selector.clone();
-            errand.stale = Some(entry);
-            return (Reply::Fetch(errand), None);
+            let mut plan = plan(why, if together { ForwardMode::Together } else { ForwardMode::Alone });
+            plan.selector = entry.selector.clone();
+            plan.stale = Some(entry);
+            return (Reply::Fetch(plan), None);
         }
         self.traffic.count(if used == Use::Fresh { CacheOutcome::Hit } else { CacheOutcome::Stale });
         let behind = (used == Use::Revalidate).then(|| {
-            let mut errand = errand(ForwardReason::Stale, ForwardMode::Together);
-            (errand.selector, errand.stale, errand.behind) = (entry.selector.clone(), Some(entry.clone()), true);
-            errand.method = Method::GET;
-            errand
+            let mut plan = plan(ForwardReason::Stale, ForwardMode::Together);
+            (plan.selector, plan.stale, plan.behind) = (entry.selector.clone(), Some(entry.clone()), true);
+            plan.method = Method::GET;
+            plan
         });
         (Reply::Answer(self.hit(&entry, method, headers, now), Some(entry)), behind)
     }
@@ -124,7 +124,7 @@ impl Cache {
 
     fn hit(&self, entry: &Entry, method: &Method, headers: &HeaderMap, now: Moment) -> Answer {
         let mut answer = reuse::answer(entry, method, headers, now, |bytes| read(&entry.body, bytes));
-        cache_status::tell(&mut answer.headers, self.name, Happened::Hit, Some(&entry.terms), now);
+        cache_status::append(&mut answer.headers, self.name, Happened::Hit, Some(&entry.terms), now);
         answer
     }
 
@@ -135,20 +135,17 @@ impl Cache {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let happened =
             Happened::Forwarded { why: ForwardReason::Request, status: None, stored: Err(None), collapsed: false };
-        cache_status::tell(&mut headers, self.name, happened, None, Moment::now());
+        cache_status::append(&mut headers, self.name, happened, None, Moment::now());
         Answer::new(StatusCode::GATEWAY_TIMEOUT, headers, AnswerBody::Bytes(document[..].into()))
     }
 
     /// Fetches a new answer after a stale one was given; no client waits for it.
-    pub fn refresh(self: &Arc<Self>, errand: Box<FetchPlan>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
-        let subject = FetchSubject {
-            key: errand.key.clone(),
-            selector: errand.selector.clone(),
-            range: headers.get(RANGE).cloned(),
-        };
+    pub fn refresh(self: &Arc<Self>, plan: Box<FetchPlan>, headers: HeaderMap, fetch: Box<dyn Fetch>) {
+        let subject =
+            FetchSubject { key: plan.key.clone(), selector: plan.selector.clone(), range: headers.get(RANGE).cloned() };
         if let Joined::Leads(leading) = self.join(subject, self.store.purges()) {
             let (leader, _) = oneshot::channel();
-            tokio::spawn(Trip { cache: self.clone(), errand, headers, fetch, leading: Some(leading) }.fly(leader));
+            tokio::spawn(FetchTask { cache: self.clone(), plan, headers, fetch, leading: Some(leading) }.run(leader));
         }
     }
 
@@ -158,52 +155,49 @@ impl Cache {
     /// The errors of the fetch, and `Timeout` past the deadline.
     pub async fn fetch(
         self: &Arc<Self>,
-        errand: Box<FetchPlan>,
+        plan: Box<FetchPlan>,
         headers: HeaderMap,
         deadline: Option<Instant>,
         fetch: Box<dyn Fetch>,
     ) -> FetchResult {
-        if errand.mode == ForwardMode::Past {
-            return self.pass(&errand, headers, fetch).await;
+        if plan.mode == ForwardMode::Past {
+            return self.pass(&plan, headers, fetch).await;
         }
         let asked = CacheRequest {
-            method: errand.method.clone(),
-            control: errand.control,
-            why: errand.why,
+            method: plan.method.clone(),
+            control: plan.control,
+            why: plan.why,
             headers: headers.clone(),
         };
-        let subject = FetchSubject {
-            key: errand.key.clone(),
-            selector: errand.selector.clone(),
-            range: headers.get(RANGE).cloned(),
-        };
+        let subject =
+            FetchSubject { key: plan.key.clone(), selector: plan.selector.clone(), range: headers.get(RANGE).cloned() };
         let purges = self.store.purges();
-        let spare = errand.spare();
+        let spare = plan.spare();
         for _ in 0..ROUNDS {
-            if errand.mode != ForwardMode::Together {
+            if plan.mode != ForwardMode::Together {
                 break;
             }
-            let landing = match self.join(subject.clone(), purges) {
-                Joined::Landed(landed) => CoalescedOutcome::Shared(landed),
+            let outcome = match self.join(subject.clone(), purges) {
+                Joined::Ready(result) => CoalescedOutcome::Shared(result),
                 Joined::Leads(leading) => {
-                    return self.lead(errand, headers, Some(leading), &asked, deadline, fetch).await;
+                    return self.lead(plan, headers, Some(leading), &asked, deadline, fetch).await;
                 }
                 Joined::Waits(receiver, begun, since) => {
                     match self.wait(receiver, deadline, &subject.key, spare.as_ref(), since).await? {
                         Err(late) => return Ok(self.give(late, &asked, true)),
                         // The fetch began before a purge that this request came after.
-                        Ok(CoalescedOutcome::Shared(landed))
-                            if self.is_before(&subject.key, &landed, begun, purges) =>
+                        Ok(CoalescedOutcome::Shared(result))
+                            if self.is_before(&subject.key, &result, begun, purges) =>
                         {
                             continue;
                         }
-                        Ok(landing) => landing,
+                        Ok(outcome) => outcome,
                     }
                 }
             };
-            match landing {
-                CoalescedOutcome::Shared(landed) if asked.may_have(&landed) => {
-                    return Ok(self.give(landed, &asked, true));
+            match outcome {
+                CoalescedOutcome::Shared(result) if asked.may_have(&result) => {
+                    return Ok(self.give(result, &asked, true));
                 }
                 CoalescedOutcome::Failed(error) => {
                     self.traffic.count(CacheOutcome::Collapsed);
@@ -213,24 +207,24 @@ impl Cache {
             }
         }
         // The shared answer is not for this request: it fetches alone, like all others of its kind.
-        self.lead(errand, headers, None, &asked, deadline, fetch).await
+        self.lead(plan, headers, None, &asked, deadline, fetch).await
     }
 
-    /// Takes part in a flight, unless what it has brought was purged since.
+    /// Joins a fetch, unless what it has brought was purged since.
     fn join(&self, subject: FetchSubject, purges: u64) -> Joined {
         let key = subject.key.clone();
-        self.flights.join(subject, purges, |landed, begun| !self.is_before(&key, landed, begun, purges))
+        self.fetches.join(subject, purges, |result, begun| !self.is_before(&key, result, begun, purges))
     }
 
     /// Whether an answer was purged between the start of its fetch and a request; both are numbers of purges.
-    fn is_before(&self, key: &Key, landed: &CoalescedResult, begun: u64, request: u64) -> bool {
-        request > begun && self.store.is_outdated(begun, key, &landed.entry)
+    fn is_before(&self, key: &Key, result: &CoalescedResult, begun: u64, request: u64) -> bool {
+        request > begun && self.store.is_outdated(begun, key, &result.entry)
     }
 
     /// Fetches it; others may wait for that.
     async fn lead(
         self: &Arc<Self>,
-        errand: Box<FetchPlan>,
+        plan: Box<FetchPlan>,
         headers: HeaderMap,
         leading: Option<CoalesceLeader>,
         asked: &CacheRequest,
@@ -238,25 +232,25 @@ impl Cache {
         fetch: Box<dyn Fetch>,
     ) -> FetchResult {
         let (leader, receiver) = oneshot::channel();
-        let spare = errand.spare();
+        let spare = plan.spare();
         let trial = match &spare {
             Some(stale) if self.silence.patience().is_zero() => match self.silence.try_again() {
                 // Enough others try whether it answers again.
-                None => return Ok(self.give(late(self.newest(&errand.key, stale)), asked, false)),
+                None => return Ok(self.give(late(self.newest(&plan.key, stale)), asked, false)),
                 trial => trial,
             },
             _ => None,
         };
         // A task of its own: if its client leaves, the waiting requests still get the answer.
-        let key = errand.key.clone();
-        let trip = Trip { cache: self.clone(), errand, headers, fetch, leading }.fly(leader);
+        let key = plan.key.clone();
+        let task = FetchTask { cache: self.clone(), plan, headers, fetch, leading }.run(leader);
         tokio::spawn(async move {
-            trip.await;
+            task.await;
             drop(trial);
         });
         match self.wait(receiver, deadline, &key, spare.as_ref(), Instant::now()).await? {
             Err(late) => Ok(self.give(late, asked, false)),
-            Ok(CoalescedOutcome::Shared(landed)) => Ok(self.give(landed, asked, false)),
+            Ok(CoalescedOutcome::Shared(result)) => Ok(self.give(result, asked, false)),
             Ok(CoalescedOutcome::Own(answer, reason)) => Ok((self.hand_on(*answer, asked, reason), None)),
             Ok(CoalescedOutcome::Failed(error)) => {
                 self.traffic.count(asked.fetched());
@@ -286,7 +280,7 @@ impl Cache {
         let due = since + self.silence.patience();
         let due = deadline.map_or(due, |deadline| deadline.min(due));
         match by(due, &mut receiver).await {
-            Some(landing) => Ok(Ok(landing.unwrap_or(CoalescedOutcome::Alone))),
+            Some(outcome) => Ok(Ok(outcome.unwrap_or(CoalescedOutcome::Alone))),
             None => {
                 self.silence.fails();
                 // Somebody waits for it, so that it is not given up.
@@ -304,28 +298,28 @@ impl Cache {
     }
 
     /// An answer that several may have, for one of them.
-    fn give(&self, landed: CoalescedResult, asked: &CacheRequest, collapsed: bool) -> (Answer, Option<Arc<Entry>>) {
-        let (now, entry) = (Moment::now(), &landed.entry);
+    fn give(&self, result: CoalescedResult, asked: &CacheRequest, collapsed: bool) -> (Answer, Option<Arc<Entry>>) {
+        let (now, entry) = (Moment::now(), &result.entry);
         let mut answer = reuse::answer(entry, &asked.method, &asked.headers, now, |bytes| read(&entry.body, bytes));
-        reuse::complete(&mut answer.headers, &landed.own);
+        reuse::complete(&mut answer.headers, &result.own);
         // An answer that was just made has no age.
         if !entry.headers.contains_key(http::header::AGE) && entry.terms.age(now).as_secs() == 0 {
             answer.headers.remove(http::header::AGE);
         }
-        let (why, status, stored) = (asked.why, landed.status, landed.stored);
-        self.traffic.count(match (landed.origin, status) {
+        let (why, status, stored) = (asked.why, result.status, result.stored);
+        self.traffic.count(match (result.origin, status) {
             _ if collapsed => CacheOutcome::Collapsed,
             (FetchOrigin::Shared, _) => CacheOutcome::Hit,
             (FetchOrigin::Fetched, Some(StatusCode::NOT_MODIFIED)) => CacheOutcome::Revalidated,
             (FetchOrigin::Fetched, Some(_)) => CacheOutcome::Stale,
             (FetchOrigin::Fetched, None) => asked.fetched(),
         });
-        let happened = match landed.origin {
+        let happened = match result.origin {
             FetchOrigin::Fetched => Happened::Forwarded { why, status, stored, collapsed },
             FetchOrigin::Shared => Happened::Hit,
         };
-        cache_status::tell(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
-        (answer, (stored.is_ok() || status.is_some()).then_some(landed.entry))
+        cache_status::append(&mut answer.headers, self.name, happened, Some(&entry.terms), now);
+        (answer, (stored.is_ok() || status.is_some()).then_some(result.entry))
     }
 
     /// A personal answer. The client's conditions were not forwarded, so they are checked here.
@@ -344,17 +338,17 @@ impl Cache {
         }
         let status = status.filter(|status| *status != answer.status);
         let happened = Happened::Forwarded { why: asked.why, status, stored: Err(Some(reason)), collapsed: false };
-        cache_status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
+        cache_status::append(&mut answer.headers, self.name, happened, None, Moment::now());
         answer
     }
 
     /// A request that this cache does not serve. One that is not safe makes invalid what is kept (RFC 9111, 4.4).
-    async fn pass(&self, errand: &FetchPlan, headers: HeaderMap, fetch: Box<dyn Fetch>) -> FetchResult {
+    async fn pass(&self, plan: &FetchPlan, headers: HeaderMap, fetch: Box<dyn Fetch>) -> FetchResult {
         self.traffic.count(CacheOutcome::Bypass);
         let mut answer = fetch.fetch(headers, Initiator::Client).await?.answer;
-        self.invalidate(&errand.method, &errand.key, &answer);
-        let happened = Happened::Forwarded { why: errand.why, status: None, stored: Err(None), collapsed: false };
-        cache_status::tell(&mut answer.headers, self.name, happened, None, Moment::now());
+        self.invalidate(&plan.method, &plan.key, &answer);
+        let happened = Happened::Forwarded { why: plan.why, status: None, stored: Err(None), collapsed: false };
+        cache_status::append(&mut answer.headers, self.name, happened, None, Moment::now());
         Ok((answer, None))
     }
 }
@@ -400,11 +394,11 @@ impl CacheRequest {
     }
 
     /// Whether it may have what another one got.
-    fn may_have(&self, landed: &CoalescedResult) -> bool {
-        let entry = &landed.entry;
-        let fits = VaryRequest::of(&self.headers).matches(&entry.selector, &entry.headers)
+    fn may_have(&self, result: &CoalescedResult) -> bool {
+        let entry = &result.entry;
+        let fits = VaryRequest::from_headers(&self.headers).matches(&entry.selector, &entry.headers)
             && reuse::holds(entry, &self.headers);
-        let shared = landed.stored.is_err() || landed.status.is_some();
+        let shared = result.stored.is_err() || result.status.is_some();
         let used = entry.terms.decide(&self.control, false, Moment::now());
         fits && (shared || used != Use::Validate)
     }
@@ -462,8 +456,8 @@ mod tests {
         let answer =
             match cache.look(Question { method: &Method::GET, key, headers: &headers, audience: Audience::All }) {
                 (Reply::Answer(answer, _), _) => answer,
-                (Reply::Fetch(errand), _) => {
-                    cache.fetch(errand, headers, None, Box::new(numbers)).await.expect("an answer").0
+                (Reply::Fetch(plan), _) => {
+                    cache.fetch(plan, headers, None, Box::new(numbers)).await.expect("an answer").0
                 }
             };
         answer.body.collect(100).await.expect("a body").to_vec()
@@ -515,8 +509,8 @@ mod tests {
         let cache = Cache::new("test", &here, store, CacheRules { max_size: 1 << 20, ..CacheRules::default() });
         let (headers, key) = (HeaderMap::new(), Key::new("http://a/item", b""));
         let question = Question { method: &Method::GET, key, headers: &headers, audience: Audience::All };
-        let (Reply::Fetch(errand), _) = cache.look(question) else { panic!("nothing is kept") };
-        let failed = cache.fetch(errand, HeaderMap::new(), None, Box::new(Faulty)).await.err().expect("no answer");
+        let (Reply::Fetch(plan), _) = cache.look(question) else { panic!("nothing is kept") };
+        let failed = cache.fetch(plan, HeaderMap::new(), None, Box::new(Faulty)).await.err().expect("no answer");
         assert_eq!(
             (failed.kind(), failed.detail()),
             (Kind::Internal, "the fetch for the cache ended without an answer")

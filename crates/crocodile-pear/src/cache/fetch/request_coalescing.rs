@@ -23,7 +23,7 @@ pub(crate) struct FetchSubject {
     pub range: Option<HeaderValue>,
 }
 
-/// The result of a flight, for a request that waits for it.
+/// The result of a shared fetch, for a request that waits for it.
 pub(crate) enum CoalescedOutcome {
     /// There is an answer that several may have.
     Shared(CoalescedResult),
@@ -74,89 +74,89 @@ impl CoalescedResult {
     }
 }
 
-enum FlightState {
+enum CoalescedState {
     Waiting(Vec<oneshot::Sender<CoalescedOutcome>>),
     /// Its body may still arrive.
-    Landed(CoalescedResult),
+    Ready(CoalescedResult),
     /// No request can join any more.
     Over,
 }
 
 /// A fetch that others may join.
-pub(crate) struct Flight {
+pub(crate) struct CoalescedFetch {
     /// How many purges there were when it began.
     begun: u64,
     since: Instant,
-    state: Mutex<FlightState>,
+    state: Mutex<CoalescedState>,
 }
 
-impl Flight {
-    fn state(&self) -> MutexGuard<'_, FlightState> {
+impl CoalescedFetch {
+    fn state(&self) -> MutexGuard<'_, CoalescedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands it to all waiting requests, and to those that come while the body arrives.
-    pub fn land(&self, landed: &CoalescedResult) {
-        let landed = &CoalescedResult { own: HeaderMap::new(), ..landed.clone() };
-        let waiting = std::mem::replace(&mut *self.state(), FlightState::Landed(landed.clone()));
-        tell(waiting, || CoalescedOutcome::Shared(landed.clone()));
+    pub fn publish(&self, result: &CoalescedResult) {
+        let result = &CoalescedResult { own: HeaderMap::new(), ..result.clone() };
+        let waiting = std::mem::replace(&mut *self.state(), CoalescedState::Ready(result.clone()));
+        send_to_all(waiting, || CoalescedOutcome::Shared(result.clone()));
     }
 
     /// Hands the result to all waiting requests; no other can join.
-    pub fn end(&self, landing: impl Fn() -> CoalescedOutcome) {
-        tell(std::mem::replace(&mut *self.state(), FlightState::Over), landing);
+    pub fn end(&self, outcome: impl Fn() -> CoalescedOutcome) {
+        send_to_all(std::mem::replace(&mut *self.state(), CoalescedState::Over), outcome);
     }
 
     /// Ends it, if no request waits.
     fn abandon(&self) -> bool {
         let mut state = self.state();
         match &*state {
-            FlightState::Waiting(waiting) if waiting.iter().any(|waiter| !waiter.is_closed()) => false,
+            CoalescedState::Waiting(waiting) if waiting.iter().any(|waiter| !waiter.is_closed()) => false,
             _ => {
-                *state = FlightState::Over;
+                *state = CoalescedState::Over;
                 true
             }
         }
     }
 }
 
-fn tell(state: FlightState, landing: impl Fn() -> CoalescedOutcome) {
-    if let FlightState::Waiting(waiting) = state {
-        waiting.into_iter().for_each(|waiter| drop(waiter.send(landing())));
+fn send_to_all(state: CoalescedState, outcome: impl Fn() -> CoalescedOutcome) {
+    if let CoalescedState::Waiting(waiting) = state {
+        waiting.into_iter().for_each(|waiter| drop(waiter.send(outcome())));
     }
 }
 
-/// The flights of one place.
-pub(crate) struct Flights(Box<[Mutex<FlightTable>]>);
+/// The fetches of one place that others may join.
+pub(crate) struct CoalescedFetches(Box<[Mutex<FetchTable>]>);
 
-type FlightTable = HashMap<FetchSubject, Arc<Flight>>;
+type FetchTable = HashMap<FetchSubject, Arc<CoalescedFetch>>;
 
 /// Cores rarely meet in one.
 const SHARDS: usize = 16;
 
-/// How a request takes part in a flight.
+/// How a request takes part in a fetch.
 pub(crate) enum Joined {
     /// The request starts a fetch.
     Leads(CoalesceLeader),
     /// The request waits for a fetch that began after this number of purges, at this time.
     Waits(oneshot::Receiver<CoalescedOutcome>, u64, Instant),
     /// The head is there.
-    Landed(CoalescedResult),
+    Ready(CoalescedResult),
 }
 
-impl Flights {
+impl CoalescedFetches {
     pub fn new() -> Arc<Self> {
-        Arc::new(Flights((0..SHARDS).map(|_| Mutex::default()).collect()))
+        Arc::new(CoalescedFetches((0..SHARDS).map(|_| Mutex::default()).collect()))
     }
 
-    fn table(&self, subject: &FetchSubject) -> MutexGuard<'_, FlightTable> {
+    fn table(&self, subject: &FetchSubject) -> MutexGuard<'_, FetchTable> {
         // The low bits find the place within the table.
         let shard = (subject.key.hash() >> 40) as usize % self.0.len();
         self.0[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the flight for this, or begins it, after this number of purges. An answer that is already there is
-    /// joined if it is `good`, which knows the purges before that flight.
+    /// Joins the fetch of this, or begins one, after this number of purges. An answer that is already there is
+    /// joined if it is `good`, which knows the purges before that fetch.
     pub fn join(
         self: &Arc<Self>,
         subject: FetchSubject,
@@ -164,42 +164,42 @@ impl Flights {
         good: impl Fn(&CoalescedResult, u64) -> bool,
     ) -> Joined {
         let mut table = self.table(&subject);
-        if let Some(flight) = table.get(&subject) {
-            match &mut *flight.state() {
-                FlightState::Waiting(waiting) => {
+        if let Some(fetch) = table.get(&subject) {
+            match &mut *fetch.state() {
+                CoalescedState::Waiting(waiting) => {
                     let (sender, receiver) = oneshot::channel();
                     // Before it grows: requests that wait are bounded, those that have left are not.
                     if waiting.len() == waiting.capacity() {
                         waiting.retain(|waiter| !waiter.is_closed());
                     }
                     waiting.push(sender);
-                    return Joined::Waits(receiver, flight.begun, flight.since);
+                    return Joined::Waits(receiver, fetch.begun, fetch.since);
                 }
-                FlightState::Landed(landed) if good(landed, flight.begun) => return Joined::Landed(landed.clone()),
-                FlightState::Landed(_) | FlightState::Over => {}
+                CoalescedState::Ready(result) if good(result, fetch.begun) => return Joined::Ready(result.clone()),
+                CoalescedState::Ready(_) | CoalescedState::Over => {}
             }
         }
-        let state = Mutex::new(FlightState::Waiting(Vec::new()));
-        let flight = Arc::new(Flight { begun: purges, since: Instant::now(), state });
-        table.insert(subject.clone(), flight.clone());
+        let state = Mutex::new(CoalescedState::Waiting(Vec::new()));
+        let fetch = Arc::new(CoalescedFetch { begun: purges, since: Instant::now(), state });
+        table.insert(subject.clone(), fetch.clone());
         drop(table);
-        Joined::Leads(CoalesceLeader { flights: self.clone(), subject, flight })
+        Joined::Leads(CoalesceLeader { fetches: self.clone(), subject, fetch })
     }
 }
 
-/// The leader of a flight. If it is dropped, the flight ends, and waiting requests fetch on their own.
+/// The leader of a fetch. If it is dropped, the fetch ends, and waiting requests fetch on their own.
 pub(crate) struct CoalesceLeader {
-    flights: Arc<Flights>,
+    fetches: Arc<CoalescedFetches>,
     subject: FetchSubject,
-    pub flight: Arc<Flight>,
+    pub fetch: Arc<CoalescedFetch>,
 }
 
 impl CoalesceLeader {
     /// Cancels it, if no request waits for it.
     pub fn abandon(&self) -> bool {
         // Under the lock of the table, so that no request joins in between.
-        let mut table = self.flights.table(&self.subject);
-        let gone = self.flight.abandon();
+        let mut table = self.fetches.table(&self.subject);
+        let gone = self.fetch.abandon();
         if gone {
             remove(&mut table, self);
         }
@@ -209,13 +209,13 @@ impl CoalesceLeader {
 
 impl Drop for CoalesceLeader {
     fn drop(&mut self) {
-        remove(&mut self.flights.table(&self.subject), self);
-        self.flight.end(|| CoalescedOutcome::Alone);
+        remove(&mut self.fetches.table(&self.subject), self);
+        self.fetch.end(|| CoalescedOutcome::Alone);
     }
 }
 
-fn remove(table: &mut FlightTable, leading: &CoalesceLeader) {
-    if table.get(&leading.subject).is_some_and(|flight| Arc::ptr_eq(flight, &leading.flight)) {
+fn remove(table: &mut FetchTable, leading: &CoalesceLeader) {
+    if table.get(&leading.subject).is_some_and(|fetch| Arc::ptr_eq(fetch, &leading.fetch)) {
         table.remove(&leading.subject);
     }
 }
@@ -224,18 +224,18 @@ fn remove(table: &mut FlightTable, leading: &CoalesceLeader) {
 mod tests {
     use super::super::request_coalescing::*;
 
-    fn join(flights: &Arc<Flights>, url: &str) -> Joined {
+    fn join(fetches: &Arc<CoalescedFetches>, url: &str) -> Joined {
         let subject = FetchSubject { key: Key::new(url, b""), selector: Selector::default(), range: None };
-        flights.join(subject, 0, |_, _| true)
+        fetches.join(subject, 0, |_, _| true)
     }
 
-    /// How many flights there are, and how many wait for one.
-    fn counts(flights: &Flights) -> (usize, usize) {
-        let tables = flights.0.iter().map(|table| table.lock().expect("whole"));
+    /// How many fetches there are, and how many wait for one.
+    fn counts(fetches: &CoalescedFetches) -> (usize, usize) {
+        let tables = fetches.0.iter().map(|table| table.lock().expect("whole"));
         let tables: Vec<_> = tables.collect();
-        let flights = tables.iter().flat_map(|table| table.values());
-        let waiting = flights.map(|flight| match &*flight.state() {
-            FlightState::Waiting(waiting) => waiting.len(),
+        let fetches = tables.iter().flat_map(|table| table.values());
+        let waiting = fetches.map(|fetch| match &*fetch.state() {
+            CoalescedState::Waiting(waiting) => waiting.len(),
             _ => 0,
         });
         (tables.iter().map(|table| table.len()).sum(), waiting.sum())
@@ -243,22 +243,22 @@ mod tests {
 
     #[test]
     fn requests_that_leave_leave_nothing() {
-        let flights = Flights::new();
-        let Joined::Leads(leading) = join(&flights, "http://a/b") else { panic!("it is the first") };
-        let Joined::Waits(stays, ..) = join(&flights, "http://a/b") else { panic!("it waits") };
+        let fetches = CoalescedFetches::new();
+        let Joined::Leads(leading) = join(&fetches, "http://a/b") else { panic!("it is the first") };
+        let Joined::Waits(stays, ..) = join(&fetches, "http://a/b") else { panic!("it waits") };
         for _ in 0..100_000 {
-            assert!(matches!(join(&flights, "http://a/b"), Joined::Waits(..)));
+            assert!(matches!(join(&fetches, "http://a/b"), Joined::Waits(..)));
         }
-        let (known, waiting) = counts(&flights);
+        let (known, waiting) = counts(&fetches);
         assert!(known == 1 && waiting <= 8, "{known} {waiting}");
         // Those that lead leave nothing either.
         for number in 0..1000 {
-            drop(join(&flights, &format!("http://a/{number}")));
+            drop(join(&fetches, &format!("http://a/{number}")));
         }
-        assert_eq!(counts(&flights).0, 1);
+        assert_eq!(counts(&fetches).0, 1);
         assert!(!leading.abandon());
         drop(stays);
         assert!(leading.abandon());
-        assert_eq!(counts(&flights).0, 0);
+        assert_eq!(counts(&fetches).0, 0);
     }
 }

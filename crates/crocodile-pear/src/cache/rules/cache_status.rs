@@ -60,7 +60,7 @@ pub enum Happened {
 }
 
 /// Adds a cache's line to an answer, behind those of caches before it.
-pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Option<&ReuseTerms>, now: Moment) {
+pub fn append(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Option<&ReuseTerms>, now: Moment) {
     let mut line = String::with_capacity(64);
     line.push_str(cache);
     match happened {
@@ -98,7 +98,7 @@ pub fn tell(headers: &mut HeaderMap, cache: &str, happened: Happened, terms: Opt
 }
 
 /// The outcome in the last line, which is that of the cache nearest to the client.
-pub fn told(headers: &HeaderMap) -> Option<CacheResult> {
+pub fn result(headers: &HeaderMap) -> Option<CacheResult> {
     let line = headers.get_all(CACHE_STATUS).iter().next_back()?.to_str().ok()?;
     let says = |word: &str| line.split("; ").any(|part| part == word);
     let begins = |word: &str| line.split("; ").any(|part| part.starts_with(word));
@@ -118,18 +118,18 @@ mod tests {
     #[test]
     fn what_is_told_can_be_read() {
         let forwarded = |why, status, collapsed| Happened::Forwarded { why, status, stored: Ok(()), collapsed };
-        for (happened, result) in [
+        for (happened, wanted) in [
             (Happened::Hit, CacheResult::Hit),
             (forwarded(ForwardReason::UriMiss, None, false), CacheResult::Miss),
             (forwarded(ForwardReason::UriMiss, None, true), CacheResult::Collapsed),
             (forwarded(ForwardReason::Stale, Some(StatusCode::NOT_MODIFIED), false), CacheResult::Revalidated),
         ] {
             let mut headers = HeaderMap::new();
-            tell(&mut headers, "test", happened, None, Moment::now());
-            assert_eq!(told(&headers), Some(result));
+            append(&mut headers, "test", happened, None, Moment::now());
+            assert_eq!(result(&headers), Some(wanted));
         }
-        assert_eq!(told(&HeaderMap::new()), None);
+        assert_eq!(result(&HeaderMap::new()), None);
         let stale = HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static("test; hit; ttl=-3"))]);
-        assert_eq!(told(&stale), Some(CacheResult::Stale));
+        assert_eq!(result(&stale), Some(CacheResult::Stale));
     }
 }

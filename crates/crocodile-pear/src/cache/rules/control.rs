@@ -130,9 +130,9 @@ pub struct AnswerDates {
 }
 
 impl RequestControl {
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let mut control = RequestControl::default();
-        for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::of) {
+        for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::parse) {
             let seconds = || value.as_deref().and_then(seconds);
             match name.as_str() {
                 "no-store" => control.no_store = true,
@@ -147,7 +147,7 @@ impl RequestControl {
         }
         // RFC 9111, 5.4: for clients without `cache-control`.
         if !headers.contains_key(CACHE_CONTROL) {
-            let pragmas = headers.get_all(PRAGMA).iter().flat_map(Directives::of);
+            let pragmas = headers.get_all(PRAGMA).iter().flat_map(Directives::parse);
             control.no_cache = pragmas.into_iter().any(|(name, _)| name == "no-cache");
         }
         control
@@ -156,7 +156,7 @@ impl RequestControl {
 
 impl AnswerControl {
     /// Reads them: those for caches like this one, if there are some, otherwise those for all.
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         match targeted(headers) {
             Some(control) => control,
             None => AnswerControl::general(headers),
@@ -180,7 +180,7 @@ impl AnswerControl {
     /// The directives for all caches.
     pub fn general(headers: &HeaderMap) -> Self {
         let mut control = AnswerControl::default();
-        for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::of) {
+        for (name, value) in headers.get_all(CACHE_CONTROL).iter().flat_map(Directives::parse) {
             // RFC 9111, 4.2.1: of several the shortest counts, and one that cannot be parsed counts as absent.
             let least = |known: Option<Duration>| {
                 let new = value.as_deref().and_then(seconds).unwrap_or_default();
@@ -245,7 +245,7 @@ fn targeted(headers: &HeaderMap) -> Option<AnswerControl> {
 }
 
 impl AnswerDates {
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         AnswerDates {
             date: single(headers, &DATE).and_then(|date| date::parse(date.as_bytes())),
             expires: expires(headers),
@@ -288,7 +288,7 @@ struct Directives<'a> {
 }
 
 impl<'a> Directives<'a> {
-    fn of(value: &'a HeaderValue) -> Self {
+    fn parse(value: &'a HeaderValue) -> Self {
         Directives { rest: value.as_bytes() }
     }
 }
@@ -473,7 +473,7 @@ mod tests {
     }
 
     fn answer(value: &str) -> AnswerControl {
-        AnswerControl::of(&headers(&[("cache-control", value)]))
+        AnswerControl::from_headers(&headers(&[("cache-control", value)]))
     }
 
     fn seconds(seconds: u64) -> Option<Duration> {
@@ -518,7 +518,10 @@ mod tests {
     #[test]
     fn what_is_for_caches_like_this_one_takes_the_place_of_what_is_for_all() {
         let both = |own: &str| {
-            AnswerControl::of(&headers(&[("cdn-cache-control", own), ("cache-control", "no-store, max-age=1")]))
+            AnswerControl::from_headers(&headers(&[
+                ("cdn-cache-control", own),
+                ("cache-control", "no-store, max-age=1"),
+            ]))
         };
         assert_eq!(
             both("max-age=3600"),
@@ -533,26 +536,30 @@ mod tests {
 
     #[test]
     fn requests_say_what_they_take() {
-        let read = |value: &str| RequestControl::of(&headers(&[("cache-control", value), ("pragma", "no-cache")]));
+        let read =
+            |value: &str| RequestControl::from_headers(&headers(&[("cache-control", value), ("pragma", "no-cache")]));
         assert_eq!(read("max-stale").max_stale, seconds(MOST_SECONDS));
         assert_eq!(read("max-stale=5, min-fresh=1").max_stale, seconds(5));
         assert!(read("only-if-cached").only_if_cached && !read("x").no_cache);
-        assert!(RequestControl::of(&headers(&[("pragma", "no-cache")])).no_cache);
-        assert!(!RequestControl::of(&headers(&[("pragma", "foo")])).no_cache);
+        assert!(RequestControl::from_headers(&headers(&[("pragma", "no-cache")])).no_cache);
+        assert!(!RequestControl::from_headers(&headers(&[("pragma", "foo")])).no_cache);
     }
 
     #[test]
     fn times_are_read_strictly() {
-        let age = |value: &str| AnswerDates::of(&headers(&[("age", value)])).age.as_secs();
+        let age = |value: &str| AnswerDates::from_headers(&headers(&[("age", value)])).age.as_secs();
         assert_eq!(
             [age("7200"), age("7200, 0"), age("0, 7200"), age("abc"), age("-1"), age("7.0")],
             [7200, 7200, 0, 0, 0, 0]
         );
-        assert_eq!(AnswerDates::of(&headers(&[("age", "abc"), ("age", "7")])).age, Duration::ZERO);
+        assert_eq!(AnswerDates::from_headers(&headers(&[("age", "abc"), ("age", "7")])).age, Duration::ZERO);
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-        let times = AnswerDates::of(&headers(&[("expires", date), ("date", date), ("last-modified", date)]));
+        let times = AnswerDates::from_headers(&headers(&[("expires", date), ("date", date), ("last-modified", date)]));
         assert!(times.expires.is_some() && times.expires == times.date && times.date == times.modified);
-        assert_eq!(AnswerDates::of(&headers(&[("expires", "0")])).expires, Some(Moment::default()));
-        assert_eq!(AnswerDates::of(&headers(&[("expires", date), ("expires", date)])).expires, Some(Moment::default()));
+        assert_eq!(AnswerDates::from_headers(&headers(&[("expires", "0")])).expires, Some(Moment::default()));
+        assert_eq!(
+            AnswerDates::from_headers(&headers(&[("expires", date), ("expires", date)])).expires,
+            Some(Moment::default())
+        );
     }
 }

@@ -173,12 +173,12 @@ pub fn keep(
     lifetimes: &Lifetimes,
     fetched: FetchTimes,
 ) -> Result<ReuseTerms, UncachedReason> {
-    let control = AnswerControl::of(headers);
+    let control = AnswerControl::from_headers(headers);
     // What cannot be understood is neither final nor known to be whole.
     if status.is_informational() || status == StatusCode::NOT_MODIFIED {
         return Err(UncachedReason::Status);
     }
-    if personal.address || Vary::of(headers) == Vary::Unknown {
+    if personal.address || Vary::from_headers(headers) == Vary::Unknown {
         return Err(UncachedReason::Varies);
     }
     if control.private.is_whole() && !lifetimes.private {
@@ -190,7 +190,7 @@ pub fn keep(
     if control.no_store && !overruled || control.must_understand && !understands(status) {
         return Err(UncachedReason::NoStore);
     }
-    let times = AnswerDates::of(headers);
+    let times = AnswerDates::from_headers(headers);
     let explicit = explicit(&control, &times, fetched);
     check_personal(headers, &control, personal, lifetimes, explicit)?;
     let fresh = lifetime(status, &control, &times, lifetimes, explicit, fetched);
@@ -235,7 +235,7 @@ pub fn sets_cookie(headers: &HeaderMap) -> bool {
         let named = [&control.no_cache, &control.private].into_iter().flat_map(Scoped::fields);
         named.into_iter().any(|name| *name == SET_COOKIE)
     };
-    headers.contains_key(SET_COOKIE) && !apart(&AnswerControl::of(headers))
+    headers.contains_key(SET_COOKIE) && !apart(&AnswerControl::from_headers(headers))
 }
 
 /// The lifetime that the answer declares (RFC 9111, 4.2.1).
@@ -381,14 +381,14 @@ pub enum UpstreamFailure {
 }
 
 impl UpstreamFailure {
-    pub fn of(status: StatusCode) -> Option<Self> {
+    pub fn from_status(status: StatusCode) -> Option<Self> {
         matches!(status.as_u16(), 500 | 502 | 503 | 504).then_some(UpstreamFailure::Status)
     }
 }
 
 /// The header fields that are kept (RFC 9111, 3.1).
 pub fn kept(headers: &HeaderMap) -> HeaderMap {
-    let control = AnswerControl::of(headers);
+    let control = AnswerControl::from_headers(headers);
     let mut kept = headers.clone();
     let named = [&control.no_cache, &control.private];
     for name in named.into_iter().flat_map(Scoped::fields).chain(&UNKEPT) {
@@ -399,7 +399,7 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
 
 /// The header fields for one client, which are not kept. Those of the bytes are made anew for each answer.
 pub fn unkept(headers: &HeaderMap) -> HeaderMap {
-    let control = AnswerControl::of(headers);
+    let control = AnswerControl::from_headers(headers);
     let mut unkept = HeaderMap::new();
     let made = |name: &HeaderName| *name == CONTENT_RANGE || OF_BYTES.contains(name) || UNKEPT.contains(name);
     for name in [&control.no_cache, &control.private].into_iter().flat_map(Scoped::fields) {
@@ -469,9 +469,9 @@ pub fn invalidates(method: &Method, status: StatusCode) -> bool {
 
 /// Whether waiting requests may share an answer though it is not kept: it is a failure, and not personal. Its `Vary` counts besides.
 pub fn is_shared_failure(status: StatusCode, headers: &HeaderMap) -> bool {
-    let control = AnswerControl::of(headers);
+    let control = AnswerControl::from_headers(headers);
     let personal = control.no_store || control.private != Scoped::Absent || headers.contains_key(SET_COOKIE);
-    UpstreamFailure::of(status).is_some() && !personal
+    UpstreamFailure::from_status(status).is_some() && !personal
 }
 
 /// Whether it declares nothing about caching.
@@ -649,7 +649,7 @@ mod tests {
             let fetched = FetchTimes { asked: NOW, came: NOW };
             let terms =
                 keep(StatusCode::OK, &headers(answer), CredentialUse::default(), &Lifetimes::default(), fetched);
-            let asked = RequestControl::of(&headers(request));
+            let asked = RequestControl::from_headers(&headers(request));
             terms.expect("it is kept").decide(&asked, invalid, NOW.after(Duration::from_secs(age)))
         };
         for (answer, age, request, wanted) in [

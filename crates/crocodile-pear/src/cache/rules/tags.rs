@@ -10,7 +10,7 @@ const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const XKEY: HeaderName = HeaderName::from_static("xkey");
 
 /// The tags of an answer. Those of `cache-tag` stand between commas, the others between spaces.
-pub fn of(headers: &HeaderMap) -> Tags {
+pub fn from_headers(headers: &HeaderMap) -> Tags {
     let mut tags: Vec<&str> = list::text_field(headers, &CACHE_TAG).collect();
     for name in [SURROGATE_KEY, XKEY] {
         tags.extend(list::text_field(headers, &name).flat_map(str::split_whitespace));
@@ -28,15 +28,15 @@ pub const MOST_TAGS: usize = 1024;
 impl Tags {
     /// The tags with these numbers, as another gateway knows them.
     pub(crate) fn of_numbers(numbers: Vec<u64>) -> Self {
-        Tags::of(numbers.into_iter().map(PurgeName::of_number).collect())
+        Tags::from_names(numbers.into_iter().map(PurgeName::of_number).collect())
     }
 
     /// These tags, each once.
     pub fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Self {
-        Tags::of(tags.into_iter().map(|tag| PurgeName::of_tag(tag.as_ref())).collect())
+        Tags::from_names(tags.into_iter().map(|tag| PurgeName::of_tag(tag.as_ref())).collect())
     }
 
-    fn of(mut names: Vec<PurgeName>) -> Self {
+    fn from_names(mut names: Vec<PurgeName>) -> Self {
         names.sort_unstable();
         names.dedup();
         Tags(names.into())
@@ -48,7 +48,7 @@ impl Tags {
         if other.0.is_empty() {
             return self.clone();
         }
-        Tags::of(self.0.iter().chain(&other.0).copied().collect())
+        Tags::from_names(self.0.iter().chain(&other.0).copied().collect())
     }
 
     pub fn len(&self) -> usize {
@@ -79,8 +79,8 @@ mod tests {
         for (name, value) in fields {
             headers.append(name, HeaderValue::from_static(value));
         }
-        assert_eq!(of(&headers), Tags::new(["a b", "c", "d", "e", "f", "g"]));
-        assert!(of(&HeaderMap::new()).is_empty());
+        assert_eq!(from_headers(&headers), Tags::new(["a b", "c", "d", "e", "f", "g"]));
+        assert!(from_headers(&HeaderMap::new()).is_empty());
     }
 
     #[test]

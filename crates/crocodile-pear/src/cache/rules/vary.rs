@@ -25,7 +25,7 @@ pub enum Vary {
 pub const NAMES: usize = 256;
 
 impl Vary {
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let mut names = Vec::new();
         for name in list::field(headers, &VARY) {
             match HeaderName::from_bytes(name) {
@@ -67,7 +67,7 @@ pub fn select(names: &[HeaderName], request: &HeaderMap) -> Selector {
 /// one it is, in `range`; that is for the request's range to ask.
 #[cfg(test)]
 pub fn matches(selector: &Selector, request: &HeaderMap, answer: &HeaderMap) -> bool {
-    VaryRequest::of(request).matches(selector, answer)
+    VaryRequest::from_headers(request).matches(selector, answer)
 }
 
 /// A request that is compared with several answers. What its fields mean is made out once.
@@ -80,7 +80,7 @@ pub struct VaryRequest<'a> {
 
 impl<'a> VaryRequest<'a> {
     /// The request with these header fields.
-    pub fn of(request: &'a HeaderMap) -> Self {
+    pub fn from_headers(request: &'a HeaderMap) -> Self {
         VaryRequest { request, normal: RefCell::default(), language: OnceCell::new() }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         second: &[(&'static str, &'static str)],
     ) -> bool {
         let answer = headers(&[("vary", vary), ("content-language", "de")]);
-        match Vary::of(&answer) {
+        match Vary::from_headers(&answer) {
             Vary::On(names) => matches(&select(&names, &headers(first)), &headers(second), &answer),
             Vary::Unknown => false,
         }
@@ -215,7 +215,10 @@ mod tests {
     fn an_answer_with_too_many_names_is_for_no_other_request() {
         let of = |count: usize| {
             let names: Vec<String> = (0..count).map(|at| format!("x-{at}")).collect();
-            Vary::of(&HeaderMap::from_iter([(VARY, HeaderValue::from_str(&names.join(", ")).expect("a value"))]))
+            Vary::from_headers(&HeaderMap::from_iter([(
+                VARY,
+                HeaderValue::from_str(&names.join(", ")).expect("a value"),
+            )]))
         };
         assert!(matches!(of(NAMES), Vary::On(names) if names.len() == NAMES));
         assert_eq!(of(NAMES + 1), Vary::Unknown);

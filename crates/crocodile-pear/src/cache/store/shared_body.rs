@@ -426,7 +426,7 @@ impl BodyReader {
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
-    fn leave(&mut self) {
+    fn release_place(&mut self) {
         if let Some(place) = self.place.take() {
             let waker = {
                 let mut arriving = self.shared.arriving();
@@ -529,7 +529,7 @@ impl http_body::Body for BodyReader {
 
 impl Drop for BodyReader {
     fn drop(&mut self) {
-        self.leave();
+        self.release_place();
     }
 }
 

@@ -31,7 +31,7 @@ impl Shelf {
     }
 
     /// Leaves what was given. Of several the first stays.
-    pub fn leave(&self, kept: Kept) {
+    pub fn put(&self, kept: Kept) {
         let _ = self.kept.set(kept);
     }
 

@@ -13,7 +13,7 @@ use crate::json::Raw;
 /// # Errors
 /// `Unusable` for a document of another format, and `Oversized` for one that becomes larger than the bound.
 pub fn document(plain: &PlainRules, document: &Raw) -> Result<Raw, Error> {
-    let part = Part::of(document);
+    let part = Part::from_document(document);
     if !part.is_object() && !part.is_list() {
         return Ok(document.clone());
     }

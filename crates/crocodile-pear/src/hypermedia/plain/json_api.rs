@@ -39,7 +39,8 @@ pub(super) fn document(plain: &PlainRules, document: Part<'_>, out: &mut Vec<u8>
         return Ok(());
     };
     let others = document.field("included").into_iter().flat_map(Part::items);
-    let included = if plain.resolves(1) { Included::of(others.chain(data.each())) } else { Included::default() };
+    let included =
+        if plain.resolves(1) { Included::from_resources(others.chain(data.each())) } else { Included::default() };
     let start = out.len();
     each(data, false, out, |one, out| {
         if out.len() - start > plain.spread() {
@@ -61,7 +62,7 @@ pub(super) fn spread(plain: &PlainRules) -> Error {
 
 /// Whether a resource names others, so that it needs what is included.
 pub(super) fn names_others(resource: &Raw) -> bool {
-    let related = Part::of(resource).field("relationships");
+    let related = Part::from_document(resource).field("relationships");
     related.into_iter().flat_map(Part::fields).any(|(_, one)| one.field("data").is_some_and(|data| !is_empty(data)))
 }
 
@@ -93,7 +94,8 @@ fn resource<'a>(
     let attributes = part.field("attributes");
     let relationships = part.field("relationships");
     // What a step has put into the resource stands for what it names.
-    let (own, of_attributes, related) = (Members::of(Some(part)), Members::of(attributes), Members::of(relationships));
+    let (own, of_attributes, related) =
+        (Members::from_part(Some(part)), Members::from_part(attributes), Members::from_part(relationships));
     let is_put = |name: &str| !MEMBERS.contains(&name) && own.names(name);
     let is_attribute = |name: &str| of_attributes.has(name);
     for name in ["type", "id"] {

@@ -102,7 +102,7 @@ fn written<'a>(plain: &PlainRules, part: Part<'a>, way: &mut NodePath<'a, '_>, o
     let id = part.field("@id");
     way.trail.extend(id.map(Part::bytes));
     let mut object = Object::default();
-    let own = Members::of(Some(part));
+    let own = Members::from_part(Some(part));
     let taken = |name: &str| own.has(name);
     for (name, within) in part.fields() {
         match &*name {

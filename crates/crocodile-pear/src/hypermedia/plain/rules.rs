@@ -97,7 +97,7 @@ impl Format {
 
     /// The format that a document seems to have.
     pub fn of_shape(document: &Raw) -> Option<Format> {
-        let whole = Part::of(document);
+        let whole = Part::from_document(document);
         let part = if whole.is_list() { whole.items().next()? } else { whole };
         let has = |name: &str| part.field(name).is_some();
         let is = |name: &str, fits: fn(Part<'_>) -> bool| part.field(name).is_some_and(fits);

@@ -52,7 +52,7 @@ pub(super) fn rest(
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let properties = part.field("properties").filter(|properties| properties.is_object());
-    let (of_properties, own) = (Members::of(properties), Members::of(Some(part)));
+    let (of_properties, own) = (Members::from_part(properties), Members::from_part(Some(part)));
     let is_property = |name: &str| of_properties.has(name);
     if let Some(properties) = properties {
         match properties.fields().any(|(name, _)| written(&name)) {

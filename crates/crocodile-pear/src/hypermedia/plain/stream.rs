@@ -177,8 +177,8 @@ impl PlainStream {
             self.last = Last::Over;
             return Ok(WriteProgress::Wait);
         }
-        let others = root.included.iter().chain(&root.waiting).map(Part::of);
-        let included = root.named.get_or_insert_with(|| Included::of(others));
+        let others = root.included.iter().chain(&root.waiting).map(Part::from_document);
+        let included = root.named.get_or_insert_with(|| Included::from_resources(others));
         while out.len() < size {
             let Some(item) = root.waiting.get(*at) else {
                 out.push(b']');
@@ -190,7 +190,7 @@ impl PlainStream {
             }
             let before = out.len();
             out.push(if std::mem::replace(&mut root.begun, true) { b',' } else { b'[' });
-            json_api::item(plain, Part::of(item), included, out)?;
+            json_api::item(plain, Part::from_document(item), included, out)?;
             *written += out.len() - before;
             *at += 1;
         }
@@ -262,7 +262,7 @@ impl DocumentRoot {
     fn is_collection(&self) -> bool {
         let type_ = self.members.iter().find(|(key, _)| walk::is(key, "@type"));
         type_.is_some_and(|(_, type_)| {
-            Part::of(type_).each().any(|one| one.text().is_some_and(|one| one.ends_with("Collection")))
+            Part::from_document(type_).each().any(|one| one.text().is_some_and(|one| one.ends_with("Collection")))
         })
     }
 
@@ -357,10 +357,10 @@ impl DocumentRoot {
             return Ok(());
         }
         match control {
-            Some(_) => self.object.links(plain, &hal::links(Part::of(&value)), |_| false, out),
+            Some(_) => self.object.links(plain, &hal::links(Part::from_document(&value)), |_| false, out),
             None => {
                 self.object.key(&key, out);
-                hal::resource(plain, Part::of(&value), 1, out)?;
+                hal::resource(plain, Part::from_document(&value), 1, out)?;
             }
         }
         Ok(())
@@ -372,14 +372,14 @@ impl DocumentRoot {
         self.hold(plain, name.len())?;
         if self.names.insert(name.clone()) {
             self.object.key(rel, out);
-            hal::embedded(plain, &String::from_utf8_lossy(&name), Part::of(part), 0, out)?;
+            hal::embedded(plain, &String::from_utf8_lossy(&name), Part::from_document(part), 0, out)?;
         }
         Ok(())
     }
 
     /// An item of an open list.
     fn item(&mut self, plain: &PlainRules, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
-        let part = Part::of(&value);
+        let part = Part::from_document(&value);
         match plain.format {
             Format::Hal if self.path.len() == 3 && self.streamed.is_none() => return Ok(()),
             Format::JsonApi if self.is_at(&["included"]) => {
@@ -418,7 +418,7 @@ impl DocumentRoot {
 
     /// The members of a collection leave at once, the other sub-entities after them.
     fn sub_entity(&mut self, plain: &PlainRules, value: Raw, out: &mut Vec<u8>) -> Result<(), Error> {
-        let part = Part::of(&value);
+        let part = Part::from_document(&value);
         let name = siren::name(part).filter(|_| part.field("href").is_none());
         let streams = name.filter(|name| plain.nests(1) && siren::is_always_list(plain, name));
         if let Some(name) = streams
@@ -449,7 +449,7 @@ impl DocumentRoot {
             (Format::Siren, ContainerShape::Object) => {
                 let (mut object, rest, streamed) = (object, self.assemble()?, self.streamed.clone());
                 let written = |name: &str| streamed.as_deref() == Some(name);
-                siren::rest(plain, Part::of(&rest), 0, &mut object, &written, out)?;
+                siren::rest(plain, Part::from_document(&rest), 0, &mut object, &written, out)?;
                 object.end(out);
             }
             _ => out.extend_from_slice(document(plain, &self.assemble()?)?.bytes()),
@@ -478,7 +478,7 @@ impl DocumentRoot {
             let mut key = Vec::new();
             write_string(name, &mut key);
             member(&key, &mut text);
-            list(held.iter().map(Part::of), &mut text, |one, text| {
+            list(held.iter().map(Part::from_document), &mut text, |one, text| {
                 text.extend_from_slice(one.bytes());
                 Ok(())
             })?;
@@ -496,6 +496,6 @@ fn name_of(key: &[u8]) -> Vec<u8> {
 /// Whether this is an annotation that a list has, not an entity.
 fn is_of_list(key: &[u8], value: &Raw) -> bool {
     let of_entity = ["@odata.id", "@odata.etag", "@odata.editLink", "@id", "@etag", "@editLink"];
-    let one = Part::of(value).text().is_some_and(|context| context.ends_with("/$entity"));
+    let one = Part::from_document(value).text().is_some_and(|context| context.ends_with("/$entity"));
     key.contains(&b'@') && !one && !of_entity.iter().any(|name| walk::is(key, name))
 }

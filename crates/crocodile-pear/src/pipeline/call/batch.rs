@@ -7,8 +7,8 @@ use futures_util::future::{BoxFuture, join};
 use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::spec::{Batch, Request};
 use super::upstream_call::Calling;
-use super::written::{Batch, Request};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::http::http1::AnswerFields;
@@ -17,7 +17,7 @@ use crate::message::answer::{Answer, undescribe};
 use crate::message::body::AnswerBody;
 use crate::message::names::{Base, Names};
 use crate::offload;
-use crate::pipeline::step::{Blame, Compile, evaluate};
+use crate::pipeline::step::{Compile, FaultSource, evaluate};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::{Fetched, FetchedDocument};
 use crate::template;
@@ -106,7 +106,7 @@ impl Asking {
     pub(super) fn key(&self, value: &Value) -> Result<BatchKey, Error> {
         let refuse = || {
             let detail = format!("a value to ask for is a string, a number or a boolean, not {}", jq::kind(value));
-            self.calling.terms.blame.lay(Error::new(Kind::Expression, detail))
+            self.calling.terms.fault_source.attribute(Error::new(Kind::Expression, detail))
         };
         template::scalar(value).map(Into::into).ok_or_else(refuse)
     }
@@ -154,7 +154,7 @@ impl Asking {
             _ => list(),
         };
         let call = self.calling.build(&item.into(), names, scope);
-        let mut directed = call.map_err(|error| self.name(self.calling.terms.blame.lay(error)))?;
+        let mut directed = call.map_err(|error| self.name(self.calling.terms.fault_source.attribute(error)))?;
         let call = &mut directed.call;
         if let Some(name) = self.batching.as_ref().and_then(|batching| batching.repeat.as_ref()) {
             for (key, _) in values {
@@ -192,7 +192,7 @@ impl Asking {
                 return Ok((0, BatchItems::Whole(jq::null().into())));
             }
             let answer = Answer { body: AnswerBody::Bytes(body), ..answer };
-            let text = format::Text::of(&answer);
+            let text = format::Text::from_answer(&answer);
             let data = format::data(answer, self.calling.terms.max_body).await?;
             if !used {
                 return Ok((size, BatchItems::Whole(data)));
@@ -214,8 +214,8 @@ impl Asking {
     fn sort(&self, answer: Data, names: &Names, scope: &Scope) -> Result<BatchItems, Error> {
         let Some(batching) = &self.batching else { return Ok(BatchItems::Whole(answer)) };
         let mut sorted: HashMap<String, Vec<Data>> = HashMap::new();
-        for item in evaluate(&batching.items, answer.into_value(), names, scope, Blame::Upstream)? {
-            for key in evaluate(&batching.key, item.clone(), names, scope, Blame::Upstream)? {
+        for item in evaluate(&batching.items, answer.into_value(), names, scope, FaultSource::Upstream)? {
+            for key in evaluate(&batching.key, item.clone(), names, scope, FaultSource::Upstream)? {
                 if let Some(key) = template::scalar(&key) {
                     sorted.entry(key).or_default().push(Data::made(item.clone())?);
                 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use http::Method;
 use http::header::HeaderName;
 
+use super::call_options::{CompiledTerms, Terms};
 use super::detach::Detach;
-use super::terms::{CompiledTerms, Terms};
+use super::spec::{CLIENT, ReadAs, Request, is_written};
 use super::upstream_call::{CallBody, Calling, Verb};
-use super::written::{CLIENT, ReadAs, Request, is_written};
 use crate::config::spec::{Entries, Located, Timeout};
 use crate::format;
 use crate::jq::Filter;

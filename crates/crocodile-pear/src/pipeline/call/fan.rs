@@ -15,7 +15,7 @@ use crate::offload;
 use crate::pipeline::flow::Outcome;
 use crate::pipeline::step::answers;
 use crate::pipeline::step::status::refuse;
-use crate::pipeline::step::{Blame, evaluate, weigh};
+use crate::pipeline::step::{FaultSource, evaluate, weigh};
 use crate::request::context::Scope;
 
 /// The calls for the values of an expression.
@@ -24,7 +24,7 @@ pub(crate) struct FanOut {
     pub(crate) values: Filter,
     pub(crate) limit: u64,
     pub(crate) at_once: usize,
-    pub(crate) blame: Blame,
+    pub(crate) fault_source: FaultSource,
 }
 
 impl FanOut {
@@ -56,10 +56,10 @@ impl FanOut {
     }
 
     fn find(&self, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
-        let values = evaluate(&self.values, jq::null(), names, scope, self.blame)?;
+        let values = evaluate(&self.values, jq::null(), names, scope, self.fault_source)?;
         if values.len() as u64 > self.limit {
             let detail = format!("`for_each` gives {} values; the limit is {}", values.len(), self.limit);
-            return Err(self.blame.lay(Error::new(Kind::Expression, detail)));
+            return Err(self.fault_source.attribute(Error::new(Kind::Expression, detail)));
         }
         Ok(values)
     }

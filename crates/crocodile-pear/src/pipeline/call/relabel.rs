@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http_body::Frame;
 
-use super::written::ReadAs;
+use super::spec::ReadAs;
 use crate::error::Error;
 use crate::format;
 use crate::message::answer::Answer;

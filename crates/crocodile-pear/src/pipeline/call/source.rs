@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use super::call_options::Terms;
 use super::detach::Detach;
 use super::fan::FanOut;
 use super::statement::ReadyStatement;
-use super::terms::Terms;
 use super::upstream_call::Calling;
 use crate::jq;
 use crate::message::names::Names;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::call_options::{CompiledTerms, Terms};
+use super::spec::is_body;
 use super::statement::{ReadyStatement, Statement};
-use super::terms::{CompiledTerms, Terms};
-use super::written::is_body;
 use crate::config::problem::{Problems, Span};
 use crate::config::spec::{ExpressionSpec, Literal, Located, Size, Timeout, only};
 use crate::database::{Access, Wanted, writes};

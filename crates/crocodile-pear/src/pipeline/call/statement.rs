@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::Either;
 
-use super::terms::Terms;
+use super::call_options::Terms;
 use crate::cache::AnswerParts;
 use crate::config::spec::Timeout;
 use crate::database::{Access, Database, EarlierStatement, Query, StatementRun, Wanted};
@@ -138,17 +138,17 @@ impl ReadyStatement {
         if !self.terms.wanted(item, names, scope)? {
             return Ok(None);
         }
-        let blame = self.terms.blame;
+        let fault_source = self.terms.fault_source;
         let one = |(at, (filter, is_body)): (usize, (&Filter, &bool))| {
             if let Some(bytes) = scope.unread_body().filter(|_| *is_body) {
                 return Ok(value::bytes(bytes.clone()).into());
             }
-            let mut outputs = apply(filter, item.clone(), names, scope, blame)?;
+            let mut outputs = apply(filter, item.clone(), names, scope, fault_source)?;
             match outputs.len() {
                 0 | 1 => Ok(outputs.pop().unwrap_or_else(|| jq::null().into())),
                 more => {
                     let detail = format!("value {} gives {more} values where one is needed", at + 1);
-                    Err(blame.lay(Error::new(Kind::Expression, detail)))
+                    Err(fault_source.attribute(Error::new(Kind::Expression, detail)))
                 }
             }
         };

@@ -33,11 +33,11 @@ use crate::upstream::{
     CallFields, Directed, EventUse, Likeness, Presents, ReadyUpstream, TargetRoot, Timeouts, Trailing, UpstreamCall,
 };
 
+use super::call_options::Terms;
 use super::detach::Detach;
-use super::fields::{shake_hands, takes_body};
+use super::fields::{copy_websocket_headers, takes_body};
 use super::relabel::relabel;
-use super::terms::Terms;
-use super::written::ReadAs;
+use super::spec::ReadAs;
 use crate::pipeline::step::public_links::strengthen;
 use crate::pipeline::step::rewrite::{Rewrite, withhold};
 
@@ -269,7 +269,7 @@ impl Calling {
 
     pub(super) fn request(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
         let call = self.build(item, names, scope);
-        call.map_err(|error| self.terms.blame.lay(error).of_upstream(self.upstream.name()))
+        call.map_err(|error| self.terms.fault_source.attribute(error).of_upstream(self.upstream.name()))
     }
 
     /// The answer instead, if `when` is false.
@@ -313,7 +313,7 @@ impl Calling {
     }
 
     pub(super) fn build(&self, item: &Data, names: &Names, scope: &Scope) -> PreparedCall {
-        let view = View { item, names, scope, blame: self.terms.blame };
+        let view = View { item, names, scope, fault_source: self.terms.fault_source };
         let mut target = self.target.target(&view)?;
         if let (true, Some(query)) = (self.client_query, scope.forwarded_query()) {
             target.push('?');
@@ -354,7 +354,7 @@ impl Calling {
             false => Passage::default(),
         };
         if passage.upgrade.is_some() {
-            shake_hands(scope, &mut fields);
+            copy_websocket_headers(scope, &mut fields);
         }
         // What goes on without the client has no place in its time, nor in its record.
         let attached = self.detach.is_none();

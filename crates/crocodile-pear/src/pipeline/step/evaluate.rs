@@ -9,16 +9,28 @@ use crate::request::context::{Scope, VARIABLES};
 ///
 /// # Errors
 /// The error of the expression; `BadRequest` if only the client's request can be the cause.
-pub fn evaluate(filter: &Filter, item: Value, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Value>, Error> {
-    filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| blame.lay(error.into()))
+pub fn evaluate(
+    filter: &Filter,
+    item: Value,
+    names: &Names,
+    scope: &Scope,
+    fault_source: FaultSource,
+) -> Result<Vec<Value>, Error> {
+    filter.run(item, &mut |name| scope.variable(name, names)).map_err(|error| fault_source.attribute(error.into()))
 }
 
 /// The same on data that need not be parsed.
 ///
 /// # Errors
 /// The errors of [`evaluate`].
-pub fn apply(filter: &Filter, item: Data, names: &Names, scope: &Scope, blame: Blame) -> Result<Vec<Data>, Error> {
-    filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| blame.lay(error.into()))
+pub fn apply(
+    filter: &Filter,
+    item: Data,
+    names: &Names,
+    scope: &Scope,
+    fault_source: FaultSource,
+) -> Result<Vec<Data>, Error> {
+    filter.apply(item, &mut |name| scope.data(name, names)).map_err(|error| fault_source.attribute(error.into()))
 }
 
 /// About how many bytes an expression reads: of the item, and of the documents that its variables are.
@@ -52,14 +64,14 @@ pub fn holds(
     item: impl Into<Data>,
     names: &Names,
     scope: &Scope,
-    blame: Blame,
+    fault_source: FaultSource,
 ) -> Result<bool, Error> {
-    Ok(apply(condition, item.into(), names, scope, blame)?.iter().any(Data::holds))
+    Ok(apply(condition, item.into(), names, scope, fault_source)?.iter().any(Data::holds))
 }
 
 /// Whose fault a failing expression is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub enum FaultSource {
     /// The expression reads only what the client sent.
     Client,
     /// The expression reads what an upstream sent.
@@ -68,23 +80,23 @@ pub enum Blame {
     Operator,
 }
 
-impl Blame {
+impl FaultSource {
     /// The blame for an expression in a step that reads `item` from an upstream unless the step is `first`.
-    pub fn of(filter: &Filter, first: bool) -> Self {
+    pub fn from_filter(filter: &Filter, first: bool) -> Self {
         let named = filter.uses().iter().any(|name| !VARIABLES.contains(&name.as_str()));
         if filter.uses().is_empty() && !filter.reads_item() {
-            return Blame::Operator;
+            return FaultSource::Operator;
         }
-        if named || (!first && filter.reads_item()) { Blame::Upstream } else { Blame::Client }
+        if named || (!first && filter.reads_item()) { FaultSource::Upstream } else { FaultSource::Client }
     }
 
     /// The error, with the kind for whose fault it is.
-    pub fn lay(self, error: Error) -> Error {
+    pub fn attribute(self, error: Error) -> Error {
         match self {
-            Blame::Client if error.kind() == Kind::Expression => {
+            FaultSource::Client if error.kind() == Kind::Expression => {
                 Error::new(Kind::BadRequest, error.detail().to_owned())
             }
-            Blame::Operator if error.kind() == Kind::Expression => {
+            FaultSource::Operator if error.kind() == Kind::Expression => {
                 Error::new(Kind::Internal, error.detail().to_owned())
             }
             _ => error,

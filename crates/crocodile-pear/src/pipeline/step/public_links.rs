@@ -242,12 +242,12 @@ impl PublicLinks {
             weaken(&mut answer.headers);
             return Ok(answer);
         }
-        let Some(form) = BodyForm::of(&answer) else { return Ok(answer) };
+        let Some(form) = BodyForm::from_answer(&answer) else { return Ok(answer) };
         let mut answer = format::plain(answer)?;
         answer.headers.remove_all(&FIELDS);
         weaken(&mut answer.headers);
         if *scope.call_method() == Method::HEAD {
-            answer.body = AnswerBody::untold();
+            answer.body = AnswerBody::without_length();
             return Ok(answer);
         }
         let mut mapped =
@@ -310,7 +310,7 @@ enum BodyForm {
 }
 
 impl BodyForm {
-    fn of(answer: &Answer) -> Option<Self> {
+    fn from_answer(answer: &Answer) -> Option<Self> {
         let part = answer.status == StatusCode::PARTIAL_CONTENT || answer.headers.get(CONTENT_RANGE).is_some();
         match answer.body {
             AnswerBody::Tunnel(_) => return None,

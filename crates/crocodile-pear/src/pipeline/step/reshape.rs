@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::ReadyStep;
-use super::evaluate::{Blame, apply, weigh};
+use super::evaluate::{FaultSource, apply, weigh};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{Data, Filter};
@@ -22,15 +22,15 @@ pub struct Reshape {
     filter: Filter,
     /// For a body that is a list.
     each: Option<Filter>,
-    blame: Blame,
+    fault_source: FaultSource,
     max_body: usize,
 }
 
 impl Reshape {
     /// `each` is the expression for a body that is a list, if it is another.
     pub fn new(step: &'static str, filter: Filter, each: Option<Filter>, max_body: usize, first: bool) -> Self {
-        let blame = Blame::of(&filter, first);
-        Reshape { step, filter, each, blame, max_body }
+        let fault_source = FaultSource::from_filter(&filter, first);
+        Reshape { step, filter, each, fault_source, max_body }
     }
 }
 
@@ -85,7 +85,7 @@ impl Reshape {
             Ok(answer) if answer.is_usable() => answer,
             other => return Some(other),
         };
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let (answer, item) = match format::open(answer, self.max_body).await {
             Ok(opened) => opened,
             Err(error) => return Some(Err(error.at_step(self.step))),
@@ -98,7 +98,7 @@ impl Reshape {
     }
 
     fn outputs(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Vec<Data>, Error> {
-        apply(self.filter(item), item.clone(), names, scope, self.blame)
+        apply(self.filter(item), item.clone(), names, scope, self.fault_source)
     }
 
     /// The item with this output as its body; `None` if there is no output.

@@ -3,7 +3,7 @@
 use http::HeaderName;
 use http::header::HeaderValue;
 
-use super::evaluate::{Blame, evaluate};
+use super::evaluate::{FaultSource, evaluate};
 use crate::error::{Error, Kind};
 use crate::jq::{self, Data, Filter};
 use crate::message::names::Names;
@@ -18,7 +18,7 @@ pub struct View<'a> {
     pub names: &'a Names,
     pub scope: &'a Scope,
     /// Whose fault an expression is that fails.
-    pub blame: Blame,
+    pub fault_source: FaultSource,
 }
 
 impl View<'_> {
@@ -46,7 +46,7 @@ impl TemplateSource for View<'_> {
         if let Some(picked) = filter.pick(self.item, &mut |name| self.scope.data(name, self.names)) {
             return Ok(picked);
         }
-        let mut outputs = evaluate(filter, self.item.clone().into_value(), self.names, self.scope, self.blame)?;
+        let mut outputs = evaluate(filter, self.item.clone().into_value(), self.names, self.scope, self.fault_source)?;
         match outputs.len() {
             0 => Ok(jq::null().into()),
             1 => Ok(outputs.remove(0).into()),

@@ -19,7 +19,7 @@ use crate::message::answer::Answer;
 use crate::message::names::Names;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Gate, Order, Outcome, Producer};
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Spec, evaluate, weigh};
+use crate::pipeline::step::{About, Compile, FaultSource, MAX_BODY, ReadyStep, Spec, evaluate, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -81,15 +81,15 @@ impl Spec for Dedupe {
             Keep::Request => "an item's body is read whole, and it waits for those before it",
         };
         cx.explain(format!("one item for each {}", self.by.0), Some(waits), 0);
-        let blame = Blame::of(&filter, cx.flow.first);
+        let fault_source = FaultSource::from_filter(&filter, cx.flow.first);
         let (limit, max_body) = (self.limit, self.max_body.bytes());
-        Some(Arc::new(ReadyDedupe { filter, blame, limit, max_body, keep: self.keep }))
+        Some(Arc::new(ReadyDedupe { filter, fault_source, limit, max_body, keep: self.keep }))
     }
 }
 
 struct ReadyDedupe {
     filter: Filter,
-    blame: Blame,
+    fault_source: FaultSource,
     limit: usize,
     max_body: usize,
     keep: Keep,
@@ -136,7 +136,7 @@ impl ReadyDedupe {
 
     /// The body is sent unchanged: only the key is made of it.
     async fn key(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<(Option<Bytes>, Answer), Error> {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let (answer, item) = format::peek(answer, self.max_body).await?;
         let (weight, names) = (weigh(&self.filter, &item, &answer.names, &scope), answer.names.clone());
         let key = offload::run(weight, move || self.find(&item, &names, &scope)).await;
@@ -144,7 +144,7 @@ impl ReadyDedupe {
     }
 
     fn find(&self, item: &Data, names: &Names, scope: &Scope) -> Result<Option<Bytes>, Error> {
-        let mut keys = evaluate(&self.filter, item.clone().into_value(), names, scope, self.blame)?;
+        let mut keys = evaluate(&self.filter, item.clone().into_value(), names, scope, self.fault_source)?;
         let key = keys.pop().filter(|key| jq::kind(key) != "null");
         if !keys.is_empty() {
             return Err(Error::new(Kind::Expression, "the expression gives several keys; put them in [ ]"));

@@ -26,7 +26,7 @@ use crate::message::body::{AnswerBody, PulledBody};
 use crate::message::names::{NamedResults, Names};
 use crate::offload;
 use crate::pipeline::flow::{Flow, Order, Producer, ReadBytes, interleave, turns};
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, part, weigh};
+use crate::pipeline::step::{About, Compile, FaultSource, MAX_BODY, ReadyStep, Shape, Spec, apply, part, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -141,10 +141,11 @@ impl Spec for Each {
             Limit::None => "no limit".to_owned(),
         };
         cx.explain(format!("each of {written}, {most}{at_once}"), waits, 0);
-        let (blame, part) = (Blame::of(&filter, cx.flow.first), part(written.as_str()).to_owned());
+        let (fault_source, part) =
+            (FaultSource::from_filter(&filter, cx.flow.first), part(written.as_str()).to_owned());
         let (limit, at_once, max_body) = (self.limit, self.concurrency.get(), self.max_body.bytes());
         let order = cx.ahead.order;
-        Some(Arc::new(Division { filter, path, part, blame, limit, at_once, max_body, order }))
+        Some(Arc::new(Division { filter, path, part, fault_source, limit, at_once, max_body, order }))
     }
 }
 
@@ -154,7 +155,7 @@ struct Division {
     path: Option<Arc<Path>>,
     /// The part of the item before in which the list stands.
     part: String,
-    blame: Blame,
+    fault_source: FaultSource,
     /// The limit as written: the default of a list depends on its format.
     limit: Option<Limit>,
     at_once: usize,
@@ -244,11 +245,11 @@ impl Division {
     async fn find(self: Arc<Self>, answer: Answer, names: Names, scope: Arc<Scope>) -> Result<Vec<Data>, Error> {
         let data = format::data(answer, self.max_body).await?;
         let weight = weigh(&self.filter, &data, &names, &scope);
-        offload::run(weight, move || apply(&self.filter, data.clone(), &names, &scope, self.blame)).await
+        offload::run(weight, move || apply(&self.filter, data.clone(), &names, &scope, self.fault_source)).await
     }
 
     async fn whole(self: Arc<Self>, answer: Answer, source: ItemSource) -> ProducerStream {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let items = self.clone().find(answer, source.names.clone(), source.scope.clone()).await;
         let items = items.map_err(|error| format::explain(text.as_ref(), error));
         let items = match items {

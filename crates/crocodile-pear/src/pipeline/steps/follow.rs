@@ -6,9 +6,9 @@ mod created;
 mod growth;
 mod leads;
 mod ready;
+mod spec;
 mod templates;
 mod tree;
-mod written;
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use self::act::Acting;
 pub use self::created::Created;
 use self::leads::{Links, NamedAction, Related, Unseen, Variables};
 use self::ready::ReadyFollow;
-use self::written::PAGES;
-pub use self::written::{Follow, Prefer, Required, ResultKeys, With};
+use self::spec::PAGES;
+pub use self::spec::{Follow, Prefer, Required, ResultKeys, With};
 
 /// Levels of documents within each other; JSON nests no deeper than 128.
 const DEPTH: u64 = 100;

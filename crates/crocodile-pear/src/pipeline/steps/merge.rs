@@ -15,7 +15,7 @@ use crate::offload;
 use crate::pipeline::flow::{Flow, Order, Outcome, Producer};
 use crate::pipeline::step::answers::{self, ANSWER, ANSWERS};
 use crate::pipeline::step::status::refuse;
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
+use crate::pipeline::step::{About, Compile, FaultSource, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 
@@ -68,14 +68,14 @@ impl Spec for Merge {
             cx.found.results.clear();
         }
         cx.explain("merge all answers into one value", Some("every answer is read whole before they are merged"), 0);
-        let blame = Blame::of(&filter, cx.flow.first);
-        Some(Arc::new(ReadyMerge { filter, blame, max_body: self.max_body.bytes() }))
+        let fault_source = FaultSource::from_filter(&filter, cx.flow.first);
+        Some(Arc::new(ReadyMerge { filter, fault_source, max_body: self.max_body.bytes() }))
     }
 }
 
 struct ReadyMerge {
     filter: Filter,
-    blame: Blame,
+    fault_source: FaultSource,
     max_body: usize,
 }
 
@@ -145,7 +145,7 @@ async fn merge(ready: Arc<ReadyMerge>, flow: Flow, scope: Arc<Scope>) -> Outcome
             true => jq::list(parts.iter().cloned().map(Data::into_value).collect()),
             false => jq::null(),
         };
-        apply(&ready.filter, list.into(), &known, &scope, ready.blame).and_then(single)
+        apply(&ready.filter, list.into(), &known, &scope, ready.fault_source).and_then(single)
     });
     let merged = merged.await.map_err(|error| format::explain(text.as_ref(), error).at_step("merge"));
     merged.map(|data| data.map(|data| Answer { names, ..Answer::of_value(data) })).transpose()
@@ -192,7 +192,7 @@ async fn part(at: usize, producer: Producer, bound: usize) -> (usize, Result<Opt
         if !answer.is_usable() {
             return Err(refuse(answer).await);
         }
-        let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+        let (names, text) = (answer.names.clone(), format::Text::from_answer(&answer));
         let data = format::data(answer, bound).await?;
         Ok(Some(ReadAnswer { at, name: name.clone(), data, names, text }))
     };

@@ -227,7 +227,7 @@ async fn simplified(answer: Answer, rules: Arc<PlainRules>, auto: bool) -> Resul
     {
         return stream(answer, rules.clone()).await;
     }
-    let text = format::Text::of(&answer);
+    let text = format::Text::from_answer(&answer);
     let (answer, item) = format::open(answer, rules.bound).await?;
     let weight = weight(&item, &rules);
     let made = offload::run(weight, move || made(&item, chosen.as_ref(), &rules)).await;

@@ -15,7 +15,7 @@ use crate::message::names::Names;
 use crate::offload;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::view::View;
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Spec, holds, weigh};
+use crate::pipeline::step::{About, Compile, FaultSource, MAX_BODY, ReadyStep, Spec, holds, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 use crate::template::{Template, TemplateKind, TemplateSource};
@@ -62,9 +62,9 @@ impl Spec for Reject {
         let in_detail = detail.iter().flat_map(Template::filters).any(Filter::reads_item);
         let reads = cx.flow.item && (in_detail || when.reads_item() || body.iter().any(Filter::reads_item));
         cx.explain(text, reads.then_some("the item is read whole, for the expressions"), 0);
-        let blame = Blame::of(&when, cx.flow.first);
+        let fault_source = FaultSource::from_filter(&when, cx.flow.first);
         let max_body = self.max_body.bytes();
-        Some(Arc::new(ReadyReject { when, status, detail, body, reads, blame, max_body }))
+        Some(Arc::new(ReadyReject { when, status, detail, body, reads, fault_source, max_body }))
     }
 }
 
@@ -76,7 +76,7 @@ struct ReadyReject {
     body: Option<Filter>,
     /// Whether an expression uses `.`.
     reads: bool,
-    blame: Blame,
+    fault_source: FaultSource,
     max_body: usize,
 }
 
@@ -103,7 +103,7 @@ async fn pass(ready: Arc<ReadyReject>, outcome: Outcome, scope: Arc<Scope>) -> O
 
 impl ReadyReject {
     async fn pass(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
-        let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+        let (names, text) = (answer.names.clone(), format::Text::from_answer(&answer));
         let (answer, item) = match self.reads {
             true => format::peek(answer, self.max_body).await.map_err(|error| error.at_step("reject"))?,
             false => (answer, jq::null().into()),
@@ -116,10 +116,16 @@ impl ReadyReject {
     /// `Rejected` if the condition holds, and whatever makes an expression fail.
     async fn judge(self: Arc<Self>, item: Data, names: Names, scope: Arc<Scope>) -> Result<(), Error> {
         let weight = weigh(&self.when, &item, &names, &scope);
-        let judged = offload::run(weight, move || match holds(&self.when, item.clone(), &names, &scope, self.blame)? {
-            false => Ok(()),
-            true => Err(self.refusal(&View { item: &item, names: &names, scope: &scope, blame: self.blame })?),
-        });
+        let judged =
+            offload::run(weight, move || match holds(&self.when, item.clone(), &names, &scope, self.fault_source)? {
+                false => Ok(()),
+                true => Err(self.refusal(&View {
+                    item: &item,
+                    names: &names,
+                    scope: &scope,
+                    fault_source: self.fault_source,
+                })?),
+            });
         judged.await.map_err(|error| error.at_step("reject"))
     }
 

@@ -16,7 +16,7 @@ use crate::pipeline::call::{Asking, Calling, Collector, Coming, Detach, StepInpu
 pub use crate::pipeline::call::{Batch, Request};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer};
 use crate::pipeline::step::answers::ANSWER;
-use crate::pipeline::step::{About, Blame, Compile, Proxied, ReadyStep, Shape, Spec, evaluate, weigh};
+use crate::pipeline::step::{About, Compile, FaultSource, Proxied, ReadyStep, Shape, Spec, evaluate, weigh};
 use crate::request::context::Scope;
 
 /// However many values there are, so many calls of one request run side by side behind other steps.
@@ -83,8 +83,8 @@ impl Spec for Request {
         cx.know(ANSWER);
         let first = cx.flow.first;
         let for_each = for_each.map(|filter| {
-            let blame = Blame::of(&filter, first);
-            Arc::new(ForEach { filter, limit, blame })
+            let fault_source = FaultSource::from_filter(&filter, first);
+            Arc::new(ForEach { filter, limit, fault_source })
         });
         Some(Arc::new(ReadyRequest { calling, asking, for_each, at_once, order: cx.ahead.order }))
     }
@@ -103,8 +103,8 @@ fn tap(written: Request, cx: &mut Compile<'_>) -> Option<Arc<dyn ReadyStep>> {
     let calling = Arc::new(calling?);
     let first = cx.flow.first;
     let for_each = for_each.map(|filter| {
-        let blame = Blame::of(&filter, first);
-        Arc::new(ForEach { filter, limit, blame })
+        let fault_source = FaultSource::from_filter(&filter, first);
+        Arc::new(ForEach { filter, limit, fault_source })
     });
     let reads = match &for_each {
         Some(each) => each.filter.reads_item(),
@@ -193,7 +193,7 @@ struct ReadyRequest {
 struct ForEach {
     filter: Filter,
     limit: u64,
-    blame: Blame,
+    fault_source: FaultSource,
 }
 
 impl ForEach {
@@ -211,11 +211,11 @@ impl ForEach {
     }
 
     fn find(&self, item: Data, names: &Names, scope: &Scope) -> Result<Vec<Value>, Error> {
-        let values = evaluate(&self.filter, item.into_value(), names, scope, self.blame);
+        let values = evaluate(&self.filter, item.into_value(), names, scope, self.fault_source);
         let values = values.map_err(|error| error.at_step("request"))?;
         if values.len() as u64 > self.limit {
             let detail = format!("`for_each` gives {} values; the limit is {}", values.len(), self.limit);
-            return Err(self.blame.lay(Error::new(Kind::Expression, detail)).at_step("request"));
+            return Err(self.fault_source.attribute(Error::new(Kind::Expression, detail)).at_step("request"));
         }
         Ok(values)
     }
@@ -279,7 +279,7 @@ async fn follow(calling: Arc<Calling>, outcome: Outcome, scope: Arc<Scope>) -> O
         Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
     };
-    let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+    let (names, text) = (answer.names.clone(), format::Text::from_answer(&answer));
     let item = match calling.terms.reads_item {
         true => match format::data(answer, calling.terms.max_body).await {
             Ok(item) => item,
@@ -359,7 +359,7 @@ impl ReadyRequest {
             Some(Ok(answer)) if answer.is_usable() => answer,
             Some(other) => return alone(other),
         };
-        let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+        let (names, text) = (answer.names.clone(), format::Text::from_answer(&answer));
         let values = match format::data(answer, self.calling.terms.max_body).await {
             Ok(item) => each.values(item, &names, &scope).await,
             Err(error) => Err(error),

@@ -20,7 +20,7 @@ use crate::pipeline::call::{AnswerSource, Detach, FanOut, Request, Sql};
 use crate::pipeline::flow::{Awaited, Flow, Outcome, Producer};
 use crate::pipeline::step::answers::{self, ANSWER, ANSWERS};
 use crate::pipeline::step::status::failure;
-use crate::pipeline::step::{Blame, Compile, ReadyStep, Shape, Sink, Spec};
+use crate::pipeline::step::{Compile, FaultSource, ReadyStep, Shape, Sink, Spec};
 use crate::request::context::{Scope, VARIABLES};
 
 /// Calls with a name each; the names are known to expressions after `merge`, and to each other's.
@@ -180,8 +180,8 @@ fn source(request: Request, step: String, cx: &mut Compile<'_>) -> Option<Answer
     let (limit, most) = (request.limit.value, request.concurrency.as_ref().map(|most| most.value.get()));
     let calling = cx.of_values(|cx| request.calling(step.into(), cx, true));
     let (values, calling) = (values?, Arc::new(calling?));
-    let (blame, at_once) = (Blame::of(&values, true), most.unwrap_or(usize::MAX));
-    Some(AnswerSource::Each(Arc::new(FanOut { calling, values, limit, at_once, blame })))
+    let (fault_source, at_once) = (FaultSource::from_filter(&values, true), most.unwrap_or(usize::MAX));
+    Some(AnswerSource::Each(Arc::new(FanOut { calling, values, limit, at_once, fault_source })))
 }
 
 /// Whether the call may have its name.
@@ -412,7 +412,7 @@ async fn gather(needs: Vec<Needed>) -> Result<Names, Error> {
     let read = join_all(needs.iter().map(|needed| needed.reading.clone())).await;
     for (Needed { need, name, .. }, read) in needs.into_iter().zip(read) {
         if need.answer {
-            answers.push((name.clone(), told(&read)));
+            answers.push((name.clone(), answer_data(&read)));
         }
         if !need.value {
             continue;
@@ -427,7 +427,7 @@ async fn gather(needs: Vec<Needed>) -> Result<Names, Error> {
 }
 
 /// The answer of a call, for `$answers`.
-fn told(read: &Result<Option<Read>, Error>) -> Data {
+fn answer_data(read: &Result<Option<Read>, Error>) -> Data {
     match read {
         Ok(Some(read)) => answers::of(&read.names).cloned().unwrap_or_else(|| jq::null().into()),
         Ok(None) => jq::null().into(),

@@ -24,7 +24,7 @@ use crate::offload;
 use crate::pipeline::call::is_body;
 use crate::pipeline::flow::{Flow, Outcome};
 use crate::pipeline::step::view::View;
-use crate::pipeline::step::{About, Blame, Compile, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
+use crate::pipeline::step::{About, Compile, FaultSource, MAX_BODY, ReadyStep, Shape, Spec, apply, weigh};
 use crate::request::context::Scope;
 use crate::spec;
 use crate::template::{Template, TemplateKind, TemplateSource};
@@ -231,7 +231,7 @@ struct ReadyRespond {
     /// Whether an expression uses `.`.
     reads: bool,
     /// Whether one does that needs it parsed.
-    blame: Blame,
+    fault_source: FaultSource,
     max_body: usize,
 }
 
@@ -262,7 +262,7 @@ async fn respond(ready: Arc<ReadyRespond>, outcome: Outcome, scope: Arc<Scope>) 
     match outcome.unwrap_or_else(|| Ok(blank())) {
         Ok(answer) if answer.is_usable() => {
             let answered = ready.clone().answer(answer, scope).await;
-            Some(answered.map_err(|error| ready.blame.lay(error).at_step("respond")))
+            Some(answered.map_err(|error| ready.fault_source.attribute(error).at_step("respond")))
         }
         other => Some(other),
     }
@@ -283,14 +283,15 @@ impl ReadyRespond {
         let templates = headers.iter().flat_map(|(_, templates)| templates).flat_map(Template::filters);
         let filters: Vec<&Filter> = templates.chain(status_filter).chain(&body).collect();
         let reads = !first && filters.iter().any(|filter| filter.reads_item());
-        let blames: Vec<Blame> = filters.iter().map(|filter| Blame::of(filter, first)).collect();
-        let worst = [Blame::Upstream, Blame::Client].into_iter().find(|blame| blames.contains(blame));
-        let blame = worst.unwrap_or(Blame::Operator);
-        ReadyRespond { blame, reads, status, headers, body, unread: false, max_body }
+        let blames: Vec<FaultSource> = filters.iter().map(|filter| FaultSource::from_filter(filter, first)).collect();
+        let worst =
+            [FaultSource::Upstream, FaultSource::Client].into_iter().find(|fault_source| blames.contains(fault_source));
+        let fault_source = worst.unwrap_or(FaultSource::Operator);
+        ReadyRespond { fault_source, reads, status, headers, body, unread: false, max_body }
     }
 
     async fn answer(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         self.shape(answer, scope).await.map_err(|error| format::explain(text.as_ref(), error))
     }
 
@@ -339,10 +340,10 @@ impl ReadyRespond {
 
     /// The values of the expressions.
     fn make(&self, item: &Data, names: &Names, scope: &Scope) -> Result<RespondValues, Error> {
-        let view = View { item, names, scope, blame: self.blame };
+        let view = View { item, names, scope, fault_source: self.fault_source };
         let status = self.status.as_ref().map(|status| status.evaluate(&view)).transpose()?;
         let outputs = match &self.body {
-            Some(filter) => apply(filter, item.clone(), names, scope, self.blame)?,
+            Some(filter) => apply(filter, item.clone(), names, scope, self.fault_source)?,
             None => Vec::new(),
         };
         let mut fields = Vec::with_capacity(self.headers.len());

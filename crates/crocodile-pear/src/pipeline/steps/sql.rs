@@ -57,7 +57,7 @@ async fn follow(statement: Arc<ReadyStatement>, outcome: Outcome, scope: Arc<Sco
         Ok(answer) if answer.is_usable() => answer,
         other => return Some(other),
     };
-    let (names, text) = (answer.names.clone(), format::Text::of(&answer));
+    let (names, text) = (answer.names.clone(), format::Text::from_answer(&answer));
     let item = match statement.terms.reads_item || statement.name.is_some() {
         true => match format::data(answer, statement.terms.max_body).await {
             Ok(item) => item,

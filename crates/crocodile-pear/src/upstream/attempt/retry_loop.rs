@@ -64,7 +64,7 @@ impl ReadyCall {
         // Before a connection is taken, so that a waiting call holds none.
         let connect = timeouts.as_deref().unwrap_or(&attempt.exchange.servers.timeouts).connect;
         if let Err(error) = attempt.exchange.admit(connect).await {
-            return Err(attempt.exchange.servers.turn_away(error));
+            return Err(attempt.exchange.servers.reject(error));
         }
         // Only the first attempt may be hedged.
         let mut first = attempt.exchange.servers.silence.is_some();
@@ -103,7 +103,7 @@ fn settle(attempt: Attempt, outcome: AttemptOutcome, affinity: Option<u64>) -> R
             }
             Ok(attempt.exchange.into_answer(parts))
         }
-        Err(lost) => Err(attempt.exchange.servers.turn_away(lost.error)),
+        Err(lost) => Err(attempt.exchange.servers.reject(lost.error)),
     }
 }
 

@@ -13,9 +13,9 @@ use crate::request::context::Scope;
 
 /// The cache of an upstream. A build without the cache has no value of this type.
 #[derive(Debug)]
-pub enum Cached {}
+pub enum UpstreamCache {}
 
-impl Cached {
+impl UpstreamCache {
     /// Compiles to no cache: `off` is the only setting that can be read.
     pub(super) fn compile(
         CacheSpec::Off: &CacheSpec,
@@ -46,7 +46,7 @@ impl Cached {
 /// Never runs: a call for a cache needs a [`CacheScope`], and there is none.
 #[allow(clippy::boxed_local, reason = "a build with the cache has it so")]
 pub(super) fn start(
-    _: Option<Arc<Cached>>,
+    _: Option<Arc<UpstreamCache>>,
     _: Caller,
     _: Box<UpstreamCall>,
     keeping: Box<CacheScope>,

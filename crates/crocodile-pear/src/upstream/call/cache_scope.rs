@@ -61,14 +61,14 @@ impl CacheScope {
     }
 
     /// Hands the entry to the layers around, if they want it.
-    pub(crate) fn leave(&self, cache: &Cache, key: Option<Key>, entry: Option<Arc<Entry>>) {
+    pub(crate) fn put(&self, cache: &Cache, key: Option<Key>, entry: Option<Arc<Entry>>) {
         if let (Some(shelf), Some(key), Some(entry)) = (&self.shelf, key, entry) {
-            shelf.leave(cache.kept(key, entry));
+            shelf.put(cache.kept(key, entry));
         }
     }
 
     /// Notes the answer as a part of another one.
-    pub(crate) fn note_kept(&self, answer: &Answer, kept: Option<KeptPart<'_>>) {
+    pub(crate) fn record_part(&self, answer: &Answer, kept: Option<KeptPart<'_>>) {
         let Some(parts) = &self.parts else { return };
         let personal = with_address(self.personal, self.addressed, answer);
         let asked = AskedWith { personal: personal != CredentialUse::default(), forwarded: self.forwarded.clone() };
@@ -78,7 +78,7 @@ impl CacheScope {
     /// Notes what became of a call that no cache answers as a part of another one.
     pub(crate) fn note_outcome(&self, outcome: &Result<Answer, Error>) {
         match outcome {
-            Ok(answer) => self.note_kept(answer, None),
+            Ok(answer) => self.record_part(answer, None),
             Err(_) => self.parts.iter().for_each(|parts| parts.lack()),
         }
     }

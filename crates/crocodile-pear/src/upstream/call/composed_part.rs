@@ -139,5 +139,5 @@ fn varies_by_address(headers: &AnswerFields) -> bool {
     static VARYING: LazyLock<NameSet> = LazyLock::new(|| NameSet::of([VARY]));
     let names = |name: &HeaderName| *name == FORWARDED || name.as_str() == "x-forwarded-for";
     // Most answers need not be read for it.
-    headers.has_any(&VARYING) && matches!(Vary::of(headers), Vary::On(varied) if varied.iter().any(names))
+    headers.has_any(&VARYING) && matches!(Vary::from_headers(headers), Vary::On(varied) if varied.iter().any(names))
 }

@@ -353,7 +353,7 @@ impl Forward {
         };
         match self.facts {
             ForwardedStyle::Off => {}
-            ForwardedStyle::X => fields.name_client(tell(scope), place()),
+            ForwardedStyle::X => fields.name_client(client_fields(scope), place()),
             ForwardedStyle::Rfc7239 => fields.name_client(tell_standard(scope), place()),
         }
         for (name, value) in scope.facts().granted() {
@@ -478,8 +478,8 @@ impl Forward {
     /// The hosts that calls for this request name beside those of the servers, and whether they are the client's.
     pub(crate) fn hosts<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = (&'a str, bool)> {
         let kept = Some(scope).filter(|_| self.host == HostHeader::Keep).and_then(|scope| scope.headers().get(HOST));
-        let told = Some(scope).filter(|_| !matches!(self.facts, ForwardedStyle::Off)).and_then(asked_host);
-        let asked = kept.into_iter().chain(told).filter_map(|host| host.to_str().ok());
+        let fields = Some(scope).filter(|_| !matches!(self.facts, ForwardedStyle::Off)).and_then(asked_host);
+        let asked = kept.into_iter().chain(fields).filter_map(|host| host.to_str().ok());
         self.named_host().map(|host| (host, false)).into_iter().chain(asked.map(|host| (host, true)))
     }
 
@@ -582,21 +582,21 @@ const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(crate) const PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
 /// The client, its protocol and its host, in a field each.
-fn tell(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+fn client_fields(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let client = scope.facts().client();
     // A client at a Unix socket has no IP address. One that is not known is named as such: without the field, the
     // upstream would take the gateway for the client.
     let address = client.map(|client| client.address).filter(|address| !matches!(address, ClientAddress::Unix));
     let address = address.and_then(|address| HeaderValue::from_str(&address.to_string()).ok());
     let scheme = client.map(|client| HeaderValue::from_static(client.scheme()));
-    let told = [(FOR, address), (PROTO, scheme), (HOST_ASKED, asked_host(scope).cloned())];
-    told.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    let fields = [(FOR, address), (PROTO, scheme), (HOST_ASKED, asked_host(scope).cloned())];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// The host that the client asked for, which a proxy in front may have replaced.
 pub(crate) fn asked_host(scope: &Scope) -> Option<&HeaderValue> {
-    let told = scope.facts().client().and_then(|client| client.host.as_ref());
-    told.or_else(|| scope.headers().get(HOST))
+    let fields = scope.facts().client().and_then(|client| client.host.as_ref());
+    fields.or_else(|| scope.headers().get(HOST))
 }
 
 /// The same in one field.
@@ -610,8 +610,8 @@ fn tell_standard(scope: &Scope) -> Option<(HeaderName, HeaderValue)> {
     // Quoted, since a port has a colon.
     let host = asked_host(scope).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
     let proto = client.map(|client| format!("proto={}", client.scheme()));
-    let told: Vec<String> = [node, host, proto].into_iter().flatten().collect();
-    let value = HeaderValue::from_str(&told.join(";")).ok().filter(|_| !told.is_empty())?;
+    let fields: Vec<String> = [node, host, proto].into_iter().flatten().collect();
+    let value = HeaderValue::from_str(&fields.join(";")).ok().filter(|_| !fields.is_empty())?;
     Some((FORWARDED, value))
 }
 

@@ -75,7 +75,7 @@ impl Memory {
     fn order(&self, addresses: &[IpAddr], turn: usize) -> (Vec<IpAddr>, Option<IpAddr>) {
         let mut order: Vec<IpAddr> = (0..addresses.len()).map(|at| addresses[(at + turn) % addresses.len()]).collect();
         let mut known = self.lock();
-        if !known.values().any(|standing| standing.silence().is_some()) {
+        if !known.values().any(|state| state.silence().is_some()) {
             return (order, None);
         }
         known.retain(|address, _| addresses.contains(address));
@@ -96,7 +96,7 @@ impl Memory {
         });
         if let Some(address) = beside {
             // No other connection tries it meanwhile.
-            let before = known.get(&address).and_then(|standing| standing.silence());
+            let before = known.get(&address).and_then(|state| state.silence());
             known.insert(address, AddressStanding::Silent(SilentAddress::after(before, now)));
         }
         (order, beside)
@@ -104,7 +104,7 @@ impl Memory {
 
     /// Whether it did not answer lately.
     fn is_silent(&self, address: IpAddr) -> bool {
-        self.lock().get(&address).is_some_and(|standing| standing.silence().is_some())
+        self.lock().get(&address).is_some_and(|state| state.silence().is_some())
     }
 
     fn answered(&self, address: IpAddr) {
@@ -114,7 +114,7 @@ impl Memory {
     fn silent(&self, address: IpAddr) {
         let mut known = self.lock();
         let now = Instant::now();
-        let before = known.get(&address).and_then(|standing| standing.silence());
+        let before = known.get(&address).and_then(|state| state.silence());
         // Connections that try it at the same time find out the same.
         if before.is_none_or(|before| before.until <= now) {
             known.insert(address, AddressStanding::Silent(SilentAddress::after(before, now)));

@@ -36,7 +36,7 @@ pub(crate) enum ConnectionEvent {
     Retried,
     Refused,
     Queued,
-    TurnedAway,
+    Rejected,
     /// A call is in flight from now on.
     Entered,
     Left,
@@ -75,7 +75,7 @@ impl ConnectionCounters {
             retried: sum(ConnectionEvent::Retried),
             refused: sum(ConnectionEvent::Refused),
             queued: sum(ConnectionEvent::Queued),
-            turned_away: sum(ConnectionEvent::TurnedAway),
+            turned_away: sum(ConnectionEvent::Rejected),
             in_flight: sum(ConnectionEvent::Entered).saturating_sub(left),
             links_mapped: sum(ConnectionEvent::LinkMapped),
             links_unserved: sum(ConnectionEvent::LinkUnserved),

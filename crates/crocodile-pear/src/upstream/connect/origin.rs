@@ -12,7 +12,7 @@ pub struct Origin {
 
 impl Origin {
     /// The origin of an absolute http or https URL.
-    pub fn of(url: &Uri) -> Option<Self> {
+    pub fn from_url(url: &Uri) -> Option<Self> {
         Self::new(url.scheme_str()?, url.authority()?)
     }
 

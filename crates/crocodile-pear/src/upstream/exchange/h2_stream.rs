@@ -196,7 +196,7 @@ impl H2Stream {
         if let Some(data) = ready!(body.poll_data(cx)) {
             let data = match data {
                 Ok(data) => data,
-                Err(error) => return Poll::Ready(Some(Err(told(&error)))),
+                Err(error) => return Poll::Ready(Some(Err(body_error(&error)))),
             };
             // The window opens as the body is pulled: a consumer that does not pull stops the sender.
             let _ = body.flow_control().release_capacity(data.len());
@@ -209,7 +209,7 @@ impl H2Stream {
         let trailers = ready!(body.poll_trailers(cx));
         self.receiving = Receiving::Done;
         Poll::Ready(match trailers {
-            Err(error) => Some(Err(told(&error))),
+            Err(error) => Some(Err(body_error(&error))),
             Ok(None) => None,
             Ok(Some(trailers)) => trailers::pass(trailers, |_| true).map(|passed| Ok(Frame::trailers(passed))),
         })
@@ -258,7 +258,7 @@ fn explain(error: &h2::Error) -> StreamFault {
 }
 
 /// The same inside a body.
-fn told(error: &h2::Error) -> Error {
+fn body_error(error: &h2::Error) -> Error {
     match error.is_io() || error.is_remote() {
         true => cut(),
         false => malformed("the upstream violates the HTTP/2 protocol"),

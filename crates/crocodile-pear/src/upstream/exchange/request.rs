@@ -188,7 +188,7 @@ impl OutboundRequest {
             link,
             received: call.received,
         };
-        let out = Out::of(body.clone());
+        let out = Out::from_bytes(body.clone());
         let head = Bytes::new();
         let mut request = OutboundRequest {
             parts: None,
@@ -390,7 +390,7 @@ impl OutboundRequest {
     }
 
     fn reset(&mut self) {
-        self.out = Out::of(self.body.clone());
+        self.out = Out::from_bytes(self.body.clone());
         self.written = 0;
     }
 
@@ -504,7 +504,7 @@ impl ConnectionOptions {
 
 impl Out {
     /// A body behind the head.
-    fn of(data: Bytes) -> Self {
+    fn from_bytes(data: Bytes) -> Self {
         Out { head: 0, rest: Unsent { data, ..Unsent::default() } }
     }
 

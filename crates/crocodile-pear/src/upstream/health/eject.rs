@@ -101,8 +101,8 @@ impl Eject {
     }
 
     /// Records the outcome of a call; `last`: no other server takes calls.
-    pub(crate) fn note(&self, went: Verdict, trial: Trial, last: impl FnOnce() -> bool) -> Option<Change> {
-        match (went, trial) {
+    pub(crate) fn note(&self, verdict: Verdict, trial: Trial, last: impl FnOnce() -> bool) -> Option<Change> {
+        match (verdict, trial) {
             (Verdict::Success, Trial::Yes) => self.readmit(),
             (Verdict::Failure, Trial::Yes) => {
                 let again = self.again.fetch_add(1, Ordering::Relaxed) + 1;

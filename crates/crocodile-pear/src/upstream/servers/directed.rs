@@ -123,7 +123,7 @@ impl Copied {
         }
         to.keep(scope, &mut fields).ok()?;
         let Some(place) = mirror.enter() else {
-            to.count(ConnectionEvent::TurnedAway);
+            to.count(ConnectionEvent::Rejected);
             return None;
         };
         let own = Box::new(UpstreamCall {

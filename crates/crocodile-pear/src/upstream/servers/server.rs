@@ -39,7 +39,7 @@ pub(crate) struct Server {
     /// Relative to those of the other servers. A DNS record may change it.
     pub(crate) weight: AtomicU32,
     /// `None` without health checks, ejection and breaker: calls always go there.
-    pub(crate) standing: Option<Box<Availability>>,
+    pub(crate) availability: Option<Box<Availability>>,
     /// The parts that a program puts below its calls.
     pub(crate) program: Option<Arc<Program>>,
 }
@@ -72,9 +72,9 @@ pub(crate) struct PublicOrigin {
 
 impl PublicOrigin {
     /// Reads a URL; `None` where it has no host.
-    pub(crate) fn of(url: &Uri) -> Option<Self> {
+    pub(crate) fn from_url(url: &Uri) -> Option<Self> {
         let base = url.path().trim_end_matches('/').into();
-        Some(PublicOrigin { origin: Origin::of(url)?, authority: url.authority()?.as_str().into(), base })
+        Some(PublicOrigin { origin: Origin::from_url(url)?, authority: url.authority()?.as_str().into(), base })
     }
 }
 
@@ -132,7 +132,7 @@ impl Server {
             None => Connector::new(authority.host(), port, tls, common.resolver),
         };
         let place = socket.as_deref().map_or_else(|| authority.as_str().into(), place_of);
-        let face = PublicOrigin::of(url).ok_or_else(nowhere)?;
+        let face = PublicOrigin::from_url(url).ok_or_else(nowhere)?;
         let address: Arc<str> = format!("{place}{}", face.base).into();
         let (carry, bounds) = (&common.carry, &common.bounds);
         let open = || ConnectionPool::new(connector, common.protocol, bounds.clone(), common.counters.clone());
@@ -145,7 +145,7 @@ impl Server {
             face,
             figures: carry.state(ServerFigures::new),
             weight: AtomicU32::new((*weight).max(1)),
-            standing: Availability::new(&common.rules, carry).map(Box::new),
+            availability: Availability::new(&common.rules, carry).map(Box::new),
             program: common.program.cloned(),
         })
     }
@@ -167,42 +167,45 @@ impl Server {
 
     /// Asks whether a call may go there; `None` if not.
     pub(crate) fn admit(&self, filter: StateFilter) -> Option<Turn> {
-        let Some(standing) = &self.standing else { return Some(Turn::PLAIN) };
-        let eject = match &standing.eject {
-            _ if filter == StateFilter::All && standing.health.as_ref().is_some_and(|health| health.is_down()) => {
+        let Some(availability) = &self.availability else { return Some(Turn::PLAIN) };
+        let eject = match &availability.eject {
+            _ if filter == StateFilter::All && availability.health.as_ref().is_some_and(|health| health.is_down()) => {
                 return None;
             }
             Some(eject) if filter == StateFilter::All => trial(eject.admit())?,
             _ => Trial::No,
         };
-        let breaker = standing.breaker.as_ref().map_or(Some(Trial::No), |breaker| trial(breaker.admit()))?;
+        let breaker = availability.breaker.as_ref().map_or(Some(Trial::No), |breaker| trial(breaker.admit()))?;
         Some(Turn { eject, breaker })
     }
 
     /// Records the outcome of a call; `last`: no other server takes calls.
-    pub(crate) fn note(&self, went: Verdict, turn: Turn, last: impl FnOnce() -> bool) -> [Option<Change>; 2] {
-        let Some(standing) = &self.standing else { return [None; 2] };
-        let eject = standing.eject.as_ref().and_then(|eject| eject.note(went, turn.eject, last));
-        let breaker = standing.breaker.as_ref().and_then(|breaker| breaker.note(went, turn.breaker));
+    pub(crate) fn note(&self, verdict: Verdict, turn: Turn, last: impl FnOnce() -> bool) -> [Option<Change>; 2] {
+        let Some(availability) = &self.availability else { return [None; 2] };
+        let eject = availability.eject.as_ref().and_then(|eject| eject.note(verdict, turn.eject, last));
+        let breaker = availability.breaker.as_ref().and_then(|breaker| breaker.note(verdict, turn.breaker));
         [eject, breaker]
     }
 
     /// How long until its breaker allows a call.
     pub(crate) fn left(&self) -> Duration {
-        let breaker = self.standing.as_ref().and_then(|standing| standing.breaker.as_ref());
+        let breaker = self.availability.as_ref().and_then(|availability| availability.breaker.as_ref());
         breaker.map_or(Duration::ZERO, |breaker| breaker.left())
     }
 
     /// Whether its latest call has failed.
     pub(crate) fn is_doubted(&self) -> bool {
-        self.standing.as_ref().and_then(|standing| standing.eject.as_ref()).is_some_and(|eject| eject.is_doubted())
+        self.availability
+            .as_ref()
+            .and_then(|availability| availability.eject.as_ref())
+            .is_some_and(|eject| eject.is_doubted())
     }
 
     /// Whether it takes calls: not down, not ejected, breaker closed.
     pub(crate) fn is_in(&self) -> bool {
-        let Some(standing) = &self.standing else { return true };
-        let down = standing.health.as_ref().is_some_and(|health| health.is_down());
-        let out = standing.eject.as_ref().is_some_and(|eject| eject.is_out());
-        !(down || out || standing.breaker.as_ref().is_some_and(|breaker| breaker.is_open()))
+        let Some(availability) = &self.availability else { return true };
+        let down = availability.health.as_ref().is_some_and(|health| health.is_down());
+        let out = availability.eject.as_ref().is_some_and(|eject| eject.is_out());
+        !(down || out || availability.breaker.as_ref().is_some_and(|breaker| breaker.is_open()))
     }
 }

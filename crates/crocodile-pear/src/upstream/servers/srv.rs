@@ -40,7 +40,7 @@ impl FoundServers {
         settings: UpstreamSettings,
         shared: Arc<SharedState>,
     ) -> Result<Self, Error> {
-        let face = settings.servers.first().and_then(|written| PublicOrigin::of(&written.url));
+        let face = settings.servers.first().and_then(|written| PublicOrigin::from_url(&written.url));
         let nowhere = || Error::new(Kind::Internal, "an upstream needs a URL").of_upstream(&shared.name);
         // What the configuration before has looked up is known at once.
         let known = settings.resolver.clone().unwrap_or_default().followed(&service.0);

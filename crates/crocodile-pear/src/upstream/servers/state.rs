@@ -37,10 +37,11 @@ pub struct ServerState {
 
 impl ServerState {
     /// How it is now.
-    pub(crate) fn of(server: &Server) -> Self {
-        let standing = server.standing.as_deref();
-        let (breaker, eject) = (standing.and_then(|s| s.breaker.as_deref()), standing.and_then(|s| s.eject.as_deref()));
-        let health = standing.and_then(|s| s.health.as_deref());
+    pub(crate) fn from_server(server: &Server) -> Self {
+        let availability = server.availability.as_deref();
+        let (breaker, eject) =
+            (availability.and_then(|s| s.breaker.as_deref()), availability.and_then(|s| s.eject.as_deref()));
+        let health = availability.and_then(|s| s.health.as_deref());
         ServerState {
             address: server.address.clone(),
             up: server.is_in(),

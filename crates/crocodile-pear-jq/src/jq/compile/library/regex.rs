@@ -244,7 +244,7 @@ struct Flags {
 }
 
 impl Flags {
-    fn of(item: &Item) -> Result<Self, Fault> {
+    fn from_item(item: &Item) -> Result<Self, Fault> {
         let mut flags = Flags::default();
         let letters = match &item.value {
             Val::Null => return Ok(flags),
@@ -372,7 +372,7 @@ impl Search {
             return refuse("^ cannot be matched, as it is not a string", &[&text.value]);
         };
         let Val::TStr(source) = &source.value else { return refuse("^ is not a string", &[&source.value]) };
-        let flags = Flags::of(flags)?;
+        let flags = Flags::from_item(flags)?;
         let regex = compiled(source, flags)?;
         let text: &Bytes = text;
         // Replaces the invalid UTF-8 in text that an expression cut within a character.

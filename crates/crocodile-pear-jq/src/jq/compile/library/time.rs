@@ -38,7 +38,7 @@ pub const NATIVES: &[Named] = &[
     }),
     (("gmtime", 0), |it, _| gmtime(&it)),
     (("mktime", 0), |it, _| match &it.value {
-        Val::Arr(_) => match Time::of(&it)? {
+        Val::Arr(_) => match Time::from_item(&it)? {
             Some(time) => Ok((time.seconds() as isize).into()),
             None => fail("mktime requires parsed datetime inputs"),
         },
@@ -95,7 +95,7 @@ impl Time {
 
     /// The time from a list of parts; `None` if one is not a number. A missing part is 0; a missing year is 0 in C's
     /// counting, which is 1900.
-    fn of(item: &Item) -> Result<Option<Self>, Fault> {
+    fn from_item(item: &Item) -> Result<Option<Self>, Fault> {
         let mut parts = [1900, 0i64, 0, 0, 0, 0, 0, 0];
         for (part, (_, item)) in parts.iter_mut().zip(operators::children(item)?) {
             let Val::Num(number) = &item.value else { return Ok(None) };
@@ -137,7 +137,7 @@ fn strftime(it: Item, arguments: &[Item]) -> ItemR {
         _ => return fail("strftime/1 requires parsed datetime inputs"),
     };
     let Val::TStr(format) = &arguments[0].value else { return fail("strftime/1 requires a string format") };
-    let Some(time) = Time::of(&parts)? else { return fail("strftime/1 requires parsed datetime inputs") };
+    let Some(time) = Time::from_item(&parts)? else { return fail("strftime/1 requires parsed datetime inputs") };
     if format.len() > LONG {
         return fail("strftime/1: the format is too long");
     }
@@ -291,7 +291,7 @@ fn from_date(it: Item) -> ItemR {
     }
     // Any other text, and what is none, as jq has it.
     let list = strptime(it, &[Item::from("%Y-%m-%dT%H:%M:%SZ".to_owned())])?;
-    match Time::of(&list)? {
+    match Time::from_item(&list)? {
         Some(time) => Ok((time.seconds() as isize).into()),
         None => fail("mktime requires parsed datetime inputs"),
     }

@@ -150,10 +150,10 @@ fn policy(case: &Case) -> Option<bool> {
     let status = StatusCode::from_u16(case.status).expect("a status");
     let fetched = FetchTimes { asked: NOW, came: NOW };
     let terms = keep(status, &answer, personal, &Lifetimes::default(), fetched).ok()?;
-    let Vary::On(names) = Vary::of(&answer) else { return None };
+    let Vary::On(names) = Vary::from_headers(&answer) else { return None };
     let selector: Selector = select(&names, &request(&case.asked, &[]));
     let asks = request(&case.asks, &case.wants);
-    let used = terms.decide(&RequestControl::of(&asks), false, NOW.after(Duration::from_secs(case.age)));
+    let used = terms.decide(&RequestControl::from_headers(&asks), false, NOW.after(Duration::from_secs(case.age)));
     Some(matches(&selector, &asks, &answer) && used != Use::Validate)
 }
 

@@ -12,7 +12,7 @@ use crate::hypermedia::Action;
 use crate::jq::{self, Data, Filter, Value};
 use crate::json::value::{Fields, as_object, fields_of};
 use crate::message::names::Names;
-use crate::pipeline::step::Blame;
+use crate::pipeline::step::FaultSource;
 use crate::pipeline::step::view::View;
 use crate::request::context::Scope;
 use crate::template::{Template, TemplateSource};
@@ -36,8 +36,9 @@ impl Acting {
         leads: Vec<Lead>,
         (item, names, scope): (&Data, &Names, &Scope),
     ) -> Result<Vec<Lead>, Error> {
-        let blame = |filter| Blame::of(filter, false);
-        let view = View { item, names, scope, blame: self.body.as_ref().map_or(Blame::Upstream, blame) };
+        let fault_source = |filter| FaultSource::from_filter(filter, false);
+        let view =
+            View { item, names, scope, fault_source: self.body.as_ref().map_or(FaultSource::Upstream, fault_source) };
         let one = |lead| match lead {
             Lead::Link(link) if !link.is_null() => self.act(link, None, &view).map(Lead::Act),
             Lead::Action(link, action) => self.act(link, Some(&action), &view).map(Lead::Act),

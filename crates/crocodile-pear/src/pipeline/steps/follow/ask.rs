@@ -8,7 +8,7 @@ use futures_util::stream::StreamExt;
 
 use super::leads::Lead;
 use super::ready::{LinkedValue, ReadyFollow, together};
-use super::written::{Follow, REDIRECTS, Required, ResultKeys};
+use super::spec::{Follow, REDIRECTS, Required, ResultKeys};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::jq::{self, Value};
@@ -62,7 +62,7 @@ impl Ask {
     }
 
     async fn embed(self, answer: Answer, coming: Coming) -> Result<Answer, Error> {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let (mut answer, item) = format::open(answer, self.ready.max_body).await?;
         let values = self.ready.find(&item, &answer.headers, &answer.names, &self.scope).await;
         let values = values.map_err(|error| format::explain(text.as_ref(), error))?;

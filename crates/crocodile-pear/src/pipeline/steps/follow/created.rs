@@ -6,7 +6,7 @@ use http::header::{CONTENT_LOCATION, LOCATION};
 use http::{HeaderMap, StatusCode};
 
 use super::ready::{LinkedValue, ReadyFollow};
-use super::written::Follow;
+use super::spec::Follow;
 use crate::config::problem::Span;
 use crate::config::spec::{ExpressionSpec, Located};
 use crate::error::Error;
@@ -51,7 +51,7 @@ impl ReadyStep for FollowStep {
 async fn read(ready: Arc<ReadyFollow>, outcome: Outcome, scope: Arc<Scope>) -> Outcome {
     match outcome? {
         Ok(answer) if creates(&answer) => match ready.created(answer.names.clone(), &scope).await {
-            Ok(Some(found)) => Some(Ok(told(answer, found, &ready))),
+            Ok(Some(found)) => Some(Ok(with_read(answer, found, &ready))),
             // The write is done: what says so is worth more than an error about reading it.
             Ok(None) | Err(_) => Some(Ok(answer)),
         },
@@ -65,7 +65,7 @@ fn creates(answer: &Answer) -> bool {
 }
 
 /// The answer with what was read. A 303 has become what it led to.
-fn told(mut answer: Answer, found: LinkedValue, ready: &ReadyFollow) -> Answer {
+fn with_read(mut answer: Answer, found: LinkedValue, ready: &ReadyFollow) -> Answer {
     answer.redescribe();
     answer.headers.remove(&CONTENT_LOCATION);
     if answer.status == StatusCode::SEE_OTHER {

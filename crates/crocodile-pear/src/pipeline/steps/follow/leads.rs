@@ -12,7 +12,7 @@ use crate::jq::{self, Data, Filter, Value};
 use crate::json::Raw;
 use crate::json::value::{self, fields_of};
 use crate::message::names::Names;
-use crate::pipeline::step::{Blame, apply};
+use crate::pipeline::step::{FaultSource, apply};
 use crate::request::context::Scope;
 use crate::template::uri_template;
 
@@ -158,7 +158,7 @@ pub(super) enum Variables {
 impl Variables {
     fn evaluate(&self, item: &Data, names: &Names, scope: &Scope, first: bool) -> Result<Value, Error> {
         let one = |filter: &Filter| {
-            let values = apply(filter, item.clone(), names, scope, Blame::of(filter, first))?;
+            let values = apply(filter, item.clone(), names, scope, FaultSource::from_filter(filter, first))?;
             Ok::<_, Error>(values.into_iter().next().map_or_else(jq::null, Data::into_value))
         };
         match self {
@@ -166,7 +166,7 @@ impl Variables {
                 let value = one(filter)?;
                 let fits = matches!(value::shape(&value), value::Shape::Null | value::Shape::Object(_));
                 let wrong = || Error::new(Kind::Expression, format!("`with` is an object, not {}", jq::kind(&value)));
-                if fits { Ok(value) } else { Err(Blame::of(filter, first).lay(wrong())) }
+                if fits { Ok(value) } else { Err(FaultSource::from_filter(filter, first).attribute(wrong())) }
             }
             Variables::Each(filters) => {
                 let pair = |(name, filter): &(String, Filter)| Ok((jq::string(name), one(filter)?));

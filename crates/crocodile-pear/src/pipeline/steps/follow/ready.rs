@@ -29,7 +29,7 @@ use crate::offload::{self, Work};
 use crate::pipeline::flow::{Awaited, Flow, Order, Outcome, Producer, interleave};
 use crate::pipeline::step::answers::{self, AnswersUsed};
 use crate::pipeline::step::status::StatusRules;
-use crate::pipeline::step::{Blame, LinkTemplate, ReadyStep, apply, ask_whole, holds, weigh};
+use crate::pipeline::step::{FaultSource, LinkTemplate, ReadyStep, apply, ask_whole, holds, weigh};
 use crate::request::context::Scope;
 use crate::request::fetch_memo::{Fetched, FetchedDocument, Fetching};
 use crate::telemetry::request_record::{CallNote, CallingStep};
@@ -39,7 +39,7 @@ use crate::upstream::{Likeness, Presents, ReadyUpstream, TargetRoot, TimeoutSpec
 use super::act::Acting;
 use super::growth::Growth;
 use super::leads::{Act, Lead, Links, Variables, expand};
-use super::written::PAGES;
+use super::spec::PAGES;
 
 pub(super) struct ReadyFollow {
     pub(super) links: Links,
@@ -331,7 +331,7 @@ fn stays(status: StatusCode, method: &Method) -> bool {
 }
 
 /// Where links are looked for.
-pub(super) struct Site {
+pub(super) struct LinkSearch {
     names: Names,
     base: Option<Base>,
     /// The upstream whose answer has the links, if it can be no other one.
@@ -350,7 +350,7 @@ pub(super) struct Site {
 /// The most links of one item that are followed at the same time, if the documents that they lead to have links, too.
 const WIDTH: usize = 1024;
 
-impl Site {
+impl LinkSearch {
     /// The URL of the document that the links stand in.
     fn url(&self) -> Option<&Arc<str>> {
         match &self.base {
@@ -365,24 +365,24 @@ impl Site {
     }
 
     /// The site in a document from there, all of whose links its server has written.
-    pub(super) fn at(&self, base: Base) -> Site {
+    pub(super) fn at(&self, base: Base) -> LinkSearch {
         let author = match &base {
             Base::At(upstream, _) => Some(upstream.clone()),
             Base::Several => None,
         };
-        Site { base: Some(base), author, ..self.below() }
+        LinkSearch { base: Some(base), author, ..self.below() }
     }
 
     /// The site one level deeper.
-    pub(super) fn below(&self) -> Site {
+    pub(super) fn below(&self) -> LinkSearch {
         let (names, base, author) = (self.names.clone(), self.base.clone(), self.author.clone());
         let (trail, growth, left) = (self.trail.clone(), self.growth.clone(), self.left.saturating_sub(1));
-        Site { names, base, author, trail, left, deep: self.deep, growth, width: self.width }
+        LinkSearch { names, base, author, trail, left, deep: self.deep, growth, width: self.width }
     }
 
     /// The same site for one of so many links that are followed at the same time.
-    pub(super) fn shared(self, links: usize) -> Site {
-        Site { width: (self.width / links.clamp(1, self.width)).max(1), ..self }
+    pub(super) fn shared(self, links: usize) -> LinkSearch {
+        LinkSearch { width: (self.width / links.clamp(1, self.width)).max(1), ..self }
     }
 
     /// Counts bytes that are added to the item.
@@ -433,7 +433,8 @@ impl ReadyFollow {
         let weight = self.weight(&data, &answer.names, scope);
         let base = self.base(&answer.names);
         let author = self.author(base.as_ref(), &answer.names);
-        let site = Site { names: None, base, author, trail: Vec::new(), left: 1, deep: false, growth: None, width: 1 };
+        let site =
+            LinkSearch { names: None, base, author, trail: Vec::new(), left: 1, deep: false, growth: None, width: 1 };
         let found = offload::attempt(weight, || self.leads(&data, &[], &answer.names, scope));
         let reached = match found {
             None => return StartedFollow::Other(Some(Ok(Answer { body: data.into(), ..answer }))),
@@ -479,7 +480,7 @@ impl ReadyFollow {
     }
 
     pub(super) async fn embed(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let (mut answer, item) = match format::open_here(answer) {
             Ok(opened) => opened,
             // Boxed: items that are at hand would carry the room.
@@ -498,14 +499,14 @@ impl ReadyFollow {
     }
 
     /// Where the links of an item with these names are looked for.
-    pub(super) fn site(&self, names: &Names) -> Site {
+    pub(super) fn site(&self, names: &Names) -> LinkSearch {
         let base = self.base(names);
         let author = self.author(base.as_ref(), names);
         let several = self.limit > 1 || self.depth > 1 || matches!(self.links, Links::Tree(_));
         let growth = several.then(Growth::default);
         let (names, trail, left, deep) = (names.clone(), Vec::new(), self.depth, self.depth > 1);
         let width = if deep || self.links.levels() > 1 { WIDTH } else { usize::MAX };
-        Site { names, base, author, trail, left, deep, growth, width }
+        LinkSearch { names, base, author, trail, left, deep, growth, width }
     }
 
     /// The links in a document; none where `when` says so.
@@ -550,7 +551,7 @@ impl ReadyFollow {
 
     fn links(&self, item: &Data, links: &[String], names: &Names, scope: &Scope) -> Result<Vec<Lead>, Error> {
         if let Some(when) = &self.when
-            && !holds(when, item.clone(), names, scope, Blame::of(when, self.first))?
+            && !holds(when, item.clone(), names, scope, FaultSource::from_filter(when, self.first))?
         {
             return Ok(Vec::new());
         }
@@ -570,7 +571,7 @@ impl ReadyFollow {
         {
             return Ok(vec![Lead::Link(link)]);
         }
-        let links = apply(filter, item.clone(), names, scope, Blame::of(filter, self.first))?;
+        let links = apply(filter, item.clone(), names, scope, FaultSource::from_filter(filter, self.first))?;
         let links = links.into_iter().map(Data::into_value).flat_map(|link| match value::as_list(&link) {
             Some(several) => several.to_vec(),
             None => vec![link],
@@ -603,7 +604,7 @@ impl ReadyFollow {
     pub(super) fn descend(
         self: Arc<Self>,
         leads: Vec<Lead>,
-        site: Site,
+        site: LinkSearch,
         scope: Arc<Scope>,
     ) -> BoxFuture<'static, Result<LinkedValue, Error>> {
         Box::pin(async move {
@@ -644,7 +645,7 @@ impl ReadyFollow {
     }
 
     /// How many of these links are followed at the same time, and the site for each of them.
-    pub(super) fn share(&self, links: usize, site: Site) -> (usize, Site) {
+    pub(super) fn share(&self, links: usize, site: LinkSearch) -> (usize, LinkSearch) {
         let most = self.concurrency.map_or(site.width, |most| site.width.min(most.get()));
         (most, site.shared(links.min(most)))
     }
@@ -656,7 +657,7 @@ impl ReadyFollow {
 
     /// The value of a lead: the document of a link and what its own links lead to, or what stands for it; or a part, and
     /// what its links lead to.
-    async fn one(self: &Arc<Self>, lead: Lead, site: &Site, scope: &Arc<Scope>) -> Result<LinkedValue, Error> {
+    async fn one(self: &Arc<Self>, lead: Lead, site: &LinkSearch, scope: &Arc<Scope>) -> Result<LinkedValue, Error> {
         let nothing = Data::from(jq::null());
         let (link, act) = match &lead {
             Lead::Link(link) | Lead::Action(link, _) | Lead::Part(link) => (link, None),
@@ -679,7 +680,7 @@ impl ReadyFollow {
                     let base = Some(document.base.clone());
                     (
                         LinkedValue::document(&document, head),
-                        Site { base, author, trail, ..site.below() },
+                        LinkSearch { base, author, trail, ..site.below() },
                         document.headers.clone(),
                     )
                 }
@@ -703,7 +704,7 @@ impl ReadyFollow {
         self: &Arc<Self>,
         lead: &Lead,
         (link, act): (&Data, Option<&Arc<Act>>),
-        site: &Site,
+        site: &LinkSearch,
         scope: &Arc<Scope>,
     ) -> Result<Reached, Error> {
         let reached = match lead {
@@ -762,7 +763,7 @@ impl ReadyFollow {
     fn reach_named(
         &self,
         named: &Identifier,
-        site: &Site,
+        site: &LinkSearch,
         scope: &Arc<Scope>,
     ) -> Result<Option<(Fetching, CallTrust)>, Error> {
         let Some(Base::At(author, _)) = &site.base else { return Ok(None) };
@@ -795,7 +796,7 @@ impl ReadyFollow {
         &self,
         link: &Data,
         act: Option<&Arc<Act>>,
-        site: &Site,
+        site: &LinkSearch,
         scope: &Arc<Scope>,
     ) -> Result<Option<(Fetching, CallTrust)>, Error> {
         match self.place(link, site.base.as_ref(), scope)? {
@@ -1208,7 +1209,7 @@ impl Pages {
 
     /// Reads a page, and finds where the next one is.
     async fn open(&mut self, answer: Answer) -> Result<Answer, Error> {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let (mut answer, page) = format::open(answer, self.ready.max_body).await?;
         self.left -= 1;
         let next = self.find(&page, &answer.headers, &answer.names).await;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::leads::{Lead, Links, Related, expand};
-use super::ready::{LinkedValue, Reached, ReadyFollow, Site, join, together};
+use super::ready::{LinkSearch, LinkedValue, Reached, ReadyFollow, join, together};
 use crate::error::{Error, Kind};
 use crate::format;
 use crate::hypermedia::{self, CompoundDocument, RelationFormat};
@@ -16,7 +16,7 @@ use crate::json::Raw;
 use crate::message::answer::Answer;
 use crate::message::names::{Base, NamedResults, Names};
 use crate::offload;
-use crate::pipeline::step::{Blame, holds};
+use crate::pipeline::step::{FaultSource, holds};
 use crate::request::context::Scope;
 
 /// A document of the tree, whose relations are to be followed.
@@ -25,7 +25,7 @@ struct Branch {
     level: usize,
     /// The document that holds what parts of JSON:API name.
     included: Option<Arc<CompoundDocument>>,
-    site: Site,
+    site: LinkSearch,
 }
 
 /// The resources of a document that have the relation of its level, and all that they lead to; `None` where nothing is followed.
@@ -44,7 +44,7 @@ struct Spot {
 impl ReadyFollow {
     /// The item, with the tree of documents in it.
     pub(super) async fn grown(self: Arc<Self>, answer: Answer, scope: Arc<Scope>) -> Result<Answer, Error> {
-        let text = format::Text::of(&answer);
+        let text = format::Text::from_answer(&answer);
         let (mut answer, item) = format::open(answer, self.max_body).await?;
         let site = self.site(&answer.names);
         let branch = Branch { data: item, level: 0, included: None, site };
@@ -100,7 +100,7 @@ impl ReadyFollow {
         let json_api = levels.get(branch.level).is_some_and(|level| level.relation.form == RelationFormat::JsonApi);
         match &branch.included {
             None if json_api => {
-                let included = branch.data.raw().map(|document| Arc::new(CompoundDocument::of(document)));
+                let included = branch.data.raw().map(|document| Arc::new(CompoundDocument::from_document(document)));
                 Branch { included, ..branch }
             }
             _ => branch,
@@ -146,7 +146,7 @@ impl ReadyFollow {
         let Links::Tree(levels) = &self.links else { return Ok(None) };
         let Some((related, raw)) = levels.get(level).zip(data.raw()) else { return Ok(None) };
         if let Some(when) = &self.when
-            && !holds(when, data.clone(), names, scope, Blame::of(when, self.first))?
+            && !holds(when, data.clone(), names, scope, FaultSource::from_filter(when, self.first))?
         {
             return Ok(None);
         }

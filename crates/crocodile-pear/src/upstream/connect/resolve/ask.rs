@@ -20,13 +20,13 @@ pub(super) async fn addresses(system: &SystemResolver, name: &str) -> LookupResu
     if let Some(found) = system.hosts.find(name) {
         return Ok((alternate(found.into_iter()), Instant::now() + LASTING));
     }
-    let found = system.resolver()?.lookup_ip(name).await.map_err(|error| system.tell(&error))?;
+    let found = system.resolver()?.lookup_ip(name).await.map_err(|error| system.error_text(&error))?;
     Ok((alternate(found.iter()), found.valid_until()))
 }
 
 /// The servers of a service.
 pub(super) async fn targets(system: &SystemResolver, name: &str) -> LookupResult<SrvRecord> {
-    let found = system.resolver()?.srv_lookup(name).await.map_err(|error| system.tell(&error))?;
+    let found = system.resolver()?.srv_lookup(name).await.map_err(|error| system.error_text(&error))?;
     let target = |record: &Record| match &record.data {
         RData::SRV(srv) => Some(SrvRecord {
             priority: srv.priority,
@@ -50,7 +50,7 @@ impl SystemResolver {
         self.resolver.as_ref().map_err(Clone::clone)
     }
 
-    fn tell(&self, error: &dyn std::error::Error) -> String {
+    fn error_text(&self, error: &dyn std::error::Error) -> String {
         match self.guessed {
             true => format!("{error}; `/etc/resolv.conf` names no DNS server, and 127.0.0.1 was asked"),
             false => error.to_string(),

@@ -51,7 +51,7 @@ impl StoreHealth {
 mod tests {
     use tokio::time::advance;
 
-    use super::super::standing::*;
+    use super::super::store_health::*;
 
     const OFTEN: Duration = Duration::from_millis(100);
 

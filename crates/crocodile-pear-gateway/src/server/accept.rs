@@ -175,7 +175,7 @@ impl AcceptSocket {
     }
 
     /// Stops listening. The last core to do so removes the file of a Unix socket.
-    fn leave(&mut self) {
+    fn stop_listening(&mut self) {
         if let AcceptSocket::Unix(_, file) = self {
             file.take();
         }
@@ -204,7 +204,7 @@ impl<H: Handler> CoreListener<H> {
                 back_off(&error, &mut warned).await;
             }
         }
-        self.socket.leave();
+        self.socket.stop_listening();
         // Clients in the accept queue are already connected from their point of view, so these are served. New clients may come all the
         // time: no more are taken than can wait.
         for _ in 0..QUEUE {

@@ -148,10 +148,10 @@ mod tests {
     use crocodile_pear::unstable::config::spec::{Decode, Node};
     use serde_json::json;
 
-    use super::super::live::*;
+    use super::super::current_gateway::*;
     use crate::gateway::CompileEnvironment;
     use crate::gateway::document::{Document, Unread};
-    use crate::shared::persistent::Lasting;
+    use crate::shared::persistent_state::PersistentState;
 
     fn gateway() -> Gateway {
         let written = json!({
@@ -162,8 +162,8 @@ mod tests {
         let mut problems = Problems::default();
         let document = Document::decode(&Node::from_json(&written), &mut problems).expect("a document");
         let (files, paths) = (|_: &_| unreachable!("it names no file"), |_: &_| unreachable!("it names no file"));
-        let (unread, lasting) = (Unread::default(), Lasting::default());
-        let given = CompileEnvironment { unread: &unread, files: &files, paths: &paths, lasting: &lasting };
+        let (unread, persistent) = (Unread::default(), PersistentState::default());
+        let given = CompileEnvironment { unread: &unread, files: &files, paths: &paths, persistent: &persistent };
         Gateway::compile(&document, given, &mut problems).expect("a gateway")
     }
 

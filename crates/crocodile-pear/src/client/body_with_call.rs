@@ -11,14 +11,14 @@ use crate::error::{CallId, Error};
 use crate::message::body::PulledBody;
 
 /// A body whose errors say which call it belongs to.
-pub struct Told {
+pub struct BodyWithCall {
     pub body: PulledBody,
     pub url: Option<Uri>,
     pub id: CallId,
     pub status: StatusCode,
 }
 
-impl http_body::Body for Told {
+impl http_body::Body for BodyWithCall {
     type Data = Bytes;
     type Error = Error;
 

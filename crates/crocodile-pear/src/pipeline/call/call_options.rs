@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::jq::{self, Data, Filter};
 use crate::message::answer::Answer;
 use crate::message::names::Names;
-use crate::pipeline::step::{Blame, Compile, holds};
+use crate::pipeline::step::{Compile, FaultSource, holds};
 use crate::request::context::Scope;
 use crate::telemetry::request_record::{CallingStep, Hidden};
 
@@ -25,7 +25,7 @@ pub(crate) struct Terms {
     pub(crate) reads_item: bool,
     /// The variables that it uses.
     pub(crate) uses: Vec<String>,
-    pub(super) blame: Blame,
+    pub(super) fault_source: FaultSource,
 }
 
 /// The written terms, compiled.
@@ -43,16 +43,17 @@ impl Terms {
         let CompiledTerms { step, when, otherwise, max_body, hidden } = written;
         let mut filters = expressions;
         filters.extend(&when);
-        let from_upstream = filters.iter().any(|filter| Blame::of(filter, cx.flow.first) == Blame::Upstream);
-        let blame = if from_upstream { Blame::Upstream } else { Blame::Client };
+        let from_upstream =
+            filters.iter().any(|filter| FaultSource::from_filter(filter, cx.flow.first) == FaultSource::Upstream);
+        let fault_source = if from_upstream { FaultSource::Upstream } else { FaultSource::Client };
         let reads_item = filters.iter().any(|filter| filter.reads_item());
         let uses = filters.iter().flat_map(|filter| filter.uses().iter().cloned()).collect();
-        Terms { noted: cx.calling(&step, hidden), step, when, otherwise, max_body, reads_item, uses, blame }
+        Terms { noted: cx.calling(&step, hidden), step, when, otherwise, max_body, reads_item, uses, fault_source }
     }
 
     /// Whether the call is made for this item.
     pub(crate) fn wanted(&self, item: &Data, names: &Names, scope: &Scope) -> Result<bool, Error> {
-        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.blame))
+        self.when.as_ref().map_or(Ok(true), |when| holds(when, item.clone(), names, scope, self.fault_source))
     }
 
     /// About how many bytes its expressions read.

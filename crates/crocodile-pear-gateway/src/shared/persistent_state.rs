@@ -14,7 +14,7 @@ use crate::telemetry::traces::SpanCounters;
 
 /// The state that a gateway takes over from the one before it.
 #[derive(Clone)]
-pub struct Lasting {
+pub struct PersistentState {
     pub metrics: Arc<Metrics>,
     /// Recent requests and figures.
     pub(crate) history: Arc<History>,
@@ -31,10 +31,10 @@ pub struct Lasting {
     pub carried: Arc<Carried>,
 }
 
-impl Default for Lasting {
+impl Default for PersistentState {
     fn default() -> Self {
         // Its bound is set by the gateway that begins to serve.
-        Lasting {
+        PersistentState {
             metrics: Arc::default(),
             history: Arc::default(),
             cache: Arc::new(Store::new(0)),
