@@ -318,13 +318,19 @@ impl Database {
             if failure.error.kind() == Kind::Unavailable {
                 server.away();
             }
-            chosen = if moved.is_some() {
-                server.admit(due).map(|tried| Chosen { server, tried, bit })
-            } else {
-                failed |= bit;
-                self.choose(run, due, failed)
-            }
-            .map_err(|_| failure.error)?;
+            let moves = moved.is_some();
+            let same = if moves { server.admit(due).ok() } else { None };
+            chosen = match same {
+                Some(tried) => Chosen { server, tried, bit },
+                None => {
+                    // Others may have found out meanwhile that the server is silent.
+                    if let Some(mut record) = moved.take() {
+                        record.end(StatementEnd::Failed(failure.error.kind()));
+                    }
+                    failed |= bit;
+                    self.choose(run, due, failed).map_err(|refused| if moves { refused } else { failure.error })?
+                }
+            };
             attempt += 1;
         }
     }
