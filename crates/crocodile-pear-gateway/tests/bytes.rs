@@ -8,8 +8,8 @@ use crate::stage;
 
 use stage::client::{exchange, status};
 use stage::gateway::Gateway;
-use stage::played::Dice;
 use stage::shop::Shop;
+use stage::test_rng::TestRng;
 
 const CONFIG: &str = r#"
 listen: 127.0.0.1:0
@@ -128,7 +128,7 @@ const ODD: [&str; 30] = [
     "/-",
 ];
 
-fn path(dice: &mut Dice) -> String {
+fn path(dice: &mut TestRng) -> String {
     let mut path = String::new();
     for _ in 0..=dice.below(4) {
         // No segment begins with a dot: those are the next test's.
@@ -147,12 +147,12 @@ fn path(dice: &mut Dice) -> String {
     path
 }
 
-fn query(dice: &mut Dice) -> String {
+fn query(dice: &mut TestRng) -> String {
     match dice.below(4) {
         0 => String::new(),
         1 => dice.of(&["?", "??", "?a=1", "?a=%2f&&b=", "?a=b?c/d", "?=", "?%zz", "?a%00b", "?%2e%2e/"]).to_owned(),
         _ => {
-            let sign = |dice: &mut Dice| char::from(dice.of(IN_QUERY.as_bytes()));
+            let sign = |dice: &mut TestRng| char::from(dice.of(IN_QUERY.as_bytes()));
             std::iter::once('?').chain((0..dice.below(30)).map(|_| sign(dice))).collect()
         }
     }
@@ -160,7 +160,7 @@ fn query(dice: &mut Dice) -> String {
 
 #[test]
 fn what_is_sent_arrives_byte_for_byte() {
-    let (scene, mut dice) = (Scene::new(), Dice(7));
+    let (scene, mut dice) = (Scene::new(), TestRng(7));
     for at in 0..360 {
         let method = if at < 2 * METHODS.len() { METHODS[at % METHODS.len()] } else { dice.of(&METHODS) };
         let path = ODD.get(at).map_or_else(|| path(&mut dice), |odd| (*odd).to_owned());

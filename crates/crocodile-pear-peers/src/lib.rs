@@ -15,6 +15,7 @@ pub mod moody;
 pub mod played;
 pub mod served;
 pub mod shop;
+pub mod test_rng;
 pub mod wait;
 
 use std::time::Duration;

@@ -6,44 +6,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// Pseudo-random numbers (SplitMix64). The same seed gives the same numbers.
-#[derive(Clone, Debug)]
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// An index from 0 to `end`, without `end` itself.
-    pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.number(end as u64)).expect("below a usize")
-    }
-
-    /// A number from 0 to `end`, without `end` itself.
-    pub fn number(&mut self, end: u64) -> u64 {
-        self.roll() % end
-    }
-
-    /// `true` once in so many throws, on average.
-    pub fn rare(&mut self, sides: usize) -> bool {
-        self.below(sides) == 0
-    }
-
-    /// An element of the list.
-    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
+use crate::test_rng::TestRng;
 
 /// A side of a socket: it has no room now and then, and takes and gives parts.
 #[derive(Debug)]
 pub struct Played {
     pub stream: DuplexStream,
-    pub dice: Dice,
+    pub dice: TestRng,
     /// The rate of operations that have to wait, and are woken: one in so many.
     pub waits: usize,
     /// The most bytes of one operation.
@@ -52,9 +21,9 @@ pub struct Played {
 
 impl Played {
     /// With a temper by chance.
-    pub fn new(stream: DuplexStream, dice: &mut Dice) -> Self {
+    pub fn new(stream: DuplexStream, dice: &mut TestRng) -> Self {
         let (waits, most) = (dice.of(&[2, 5, 50, usize::MAX]), dice.of(&[100, 4 << 10, 64 << 10, 1 << 20]));
-        Played { stream, dice: Dice(dice.roll()), waits, most }
+        Played { stream, dice: TestRng(dice.roll()), waits, most }
     }
 
     fn waits(&mut self, cx: &mut Context<'_>) -> bool {

@@ -22,8 +22,8 @@ pub use servers::{Cache, Product};
 use crate::client::Client;
 use crate::front::{Answer, get};
 use crate::gateway::Gateway;
-use crate::played::Dice;
 use crate::shop::{Shop, answer};
+use crate::test_rng::TestRng;
 use crate::{scratch, until};
 
 /// So many endpoints one gateway serves.
@@ -63,7 +63,7 @@ pub fn play(binary: &Path, seed: u64, endpoints: usize, products: &[Product]) ->
         caches: products.iter().map(|&product| (product, Counts::default())).collect(),
         ..Figures::default()
     };
-    let mut dice = Dice(seed);
+    let mut dice = TestRng(seed);
     while figures.endpoints < endpoints {
         let count = TOGETHER.min(endpoints - figures.endpoints);
         Batch::new(binary, count, &mut dice).play(&mut dice, &mut figures);
@@ -105,7 +105,7 @@ fn told(answer: &Answer) -> Told {
 }
 
 /// `--strict` calls all of it good: endpoints that it refuses are thrown again.
-fn configure(binary: &Path, count: usize, shop: SocketAddr, dice: &mut Dice) -> (Vec<Case>, PathBuf) {
+fn configure(binary: &Path, count: usize, shop: SocketAddr, dice: &mut TestRng) -> (Vec<Case>, PathBuf) {
     static FILES: AtomicUsize = AtomicUsize::new(0);
     let file = scratch(format!("downstream_{}.yaml", FILES.fetch_add(1, Ordering::Relaxed)));
     let keys = scratch("downstream_keys.yaml");
@@ -153,7 +153,7 @@ fn configure(binary: &Path, count: usize, shop: SocketAddr, dice: &mut Dice) -> 
 }
 
 impl Batch {
-    fn new(binary: &Path, count: usize, dice: &mut Dice) -> Self {
+    fn new(binary: &Path, count: usize, dice: &mut TestRng) -> Self {
         // The shop knows its cases once the check calls them good.
         let known: Arc<std::sync::OnceLock<Arc<Vec<Case>>>> = Arc::default();
         let (cases, sentinels) = (known.clone(), AtomicUsize::new(0));
@@ -177,7 +177,7 @@ impl Batch {
         Batch { cases, gateway: Gateway::begin(command).unwrap(), _shop: shop }
     }
 
-    fn play(&self, dice: &mut Dice, figures: &mut Figures) {
+    fn play(&self, dice: &mut TestRng, figures: &mut Figures) {
         let caches: Vec<Option<Cache>> =
             figures.caches.iter().map(|(product, _)| Cache::start(*product, self.gateway.address)).collect();
         let mut direct = Connection::new(self.gateway.address);
@@ -317,7 +317,7 @@ impl Batch {
 }
 
 /// The validators of an answer, as a client sends them; nothing if it has none.
-fn conditions(answer: &Answer, dice: &mut Dice) -> Option<String> {
+fn conditions(answer: &Answer, dice: &mut TestRng) -> Option<String> {
     let (tag, modified) = (answer.field("etag"), answer.field("last-modified"));
     let (mut by_tag, mut by_time) = (!tag.is_empty(), !modified.is_empty());
     if by_tag && by_time {
@@ -381,7 +381,7 @@ impl Connection {
 
 impl Person {
     /// Values are few, so that one client sends what is made for another.
-    fn random(dice: &mut Dice) -> Self {
+    fn random(dice: &mut TestRng) -> Self {
         let mut fields = "host: shop.test\r\n".to_owned();
         write!(fields, "x-forwarded-for: 192.0.2.{}\r\n", 1 + dice.below(2)).unwrap();
         let values: [(&str, &[&str]); 7] = [

@@ -28,7 +28,7 @@ pub mod upstream;
 
 pub use crocodile_pear_peers::wait::{found, pause, until, within};
 pub use crocodile_pear_peers::{
-    PATIENCE, absent, accept, asked, authority, changing, http2, moody, played, served, shop,
+    PATIENCE, absent, accept, asked, authority, changing, http2, moody, played, served, shop, test_rng,
 };
 pub use parallel::in_parallel;
 

@@ -16,7 +16,7 @@ use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Duplex;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_peers::authority::{Authority, offering};
-use crocodile_pear_peers::played::{Dice, Played};
+use crocodile_pear_peers::{played::Played, test_rng::TestRng};
 use h2::client::SendRequest;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Frame;
@@ -41,7 +41,7 @@ struct Pieces {
     left: usize,
     piece: usize,
     waits: usize,
-    dice: Dice,
+    dice: TestRng,
 }
 
 impl http_body::Body for Pieces {
@@ -65,7 +65,7 @@ impl http_body::Body for Pieces {
 }
 
 /// Answers with as many bytes as the path says, and with what the client sent before them.
-struct Sized(Mutex<Dice>);
+struct Sized(Mutex<TestRng>);
 
 impl Handler for Sized {
     async fn handle(&self, request: ClientRequest) -> Reply {
@@ -95,7 +95,7 @@ enum Carried {
 }
 
 /// The two ends of a connection that holds so many bytes, and of which one is played.
-fn pair(dice: &mut Dice) -> (DuplexStream, Played) {
+fn pair(dice: &mut TestRng) -> (DuplexStream, Played) {
     let (client, server) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20, 8 << 20]));
     (client, Played::new(server, dice))
 }
@@ -121,7 +121,7 @@ async fn parties() -> &'static (Arc<rustls::ServerConfig>, Arc<rustls::ClientCon
 }
 
 /// A connection to a server of one of the two protocols.
-async fn connect(over: Version, carried: Carried, dice: &mut Dice) -> (Box<dyn Duplex>, JoinHandle<()>) {
+async fn connect(over: Version, carried: Carried, dice: &mut TestRng) -> (Box<dyn Duplex>, JoinHandle<()>) {
     let (client, played) = pair(dice);
     let (client, played): (Box<dyn Duplex>, Io) = match carried {
         Carried::Clear => (Box::new(client), Io::played(played)),
@@ -135,7 +135,7 @@ async fn connect(over: Version, carried: Carried, dice: &mut Dice) -> (Box<dyn D
     };
     let core = Arc::new(CoreState::new(
         Settings::default(),
-        Sized(Mutex::new(Dice(dice.roll()))),
+        Sized(Mutex::new(TestRng(dice.roll()))),
         None,
         (0, IdleConnections::new(1, None)),
     ));
@@ -173,7 +173,7 @@ async fn fetch(mut client: SendRequest<Bytes>, size: usize, sent: usize) -> usiz
 
 /// A connection of HTTP/2 with some requests side by side.
 async fn play_http2(seed: u64, carried: Carried) {
-    let mut dice = Dice(seed);
+    let mut dice = TestRng(seed);
     let (client, served) = connect(Version::HTTP_2, carried, &mut dice).await;
     let windows = [1000, 65_535, 1 << 20, 32 << 20, (1 << 31) - 1];
     let mut builder = h2::client::Builder::new();
@@ -200,7 +200,7 @@ async fn play_http2(seed: u64, carried: Carried) {
 
 /// A connection of HTTP/1.1 with some requests, one after the other.
 async fn play_http1(seed: u64, carried: Carried) {
-    let mut dice = Dice(seed);
+    let mut dice = TestRng(seed);
     let (client, served) = connect(Version::HTTP_11, carried, &mut dice).await;
     let (read, mut write) = tokio::io::split(client);
     let mut read = BufReader::new(read);
@@ -305,7 +305,7 @@ async fn talk(end: DuplexStream, size: usize, piece: usize) -> usize {
 
 /// A tunnel, as a WebSocket has it: both sides send at the same time, and end when they like.
 async fn play_tunnel(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = TestRng(seed);
     let ((client, mut down), (upstream, mut up)) = (pair(&mut dice), pair(&mut dice));
     let early = vec![b'x'; dice.of(&[0, 1, 5000])];
     let mut directions = Directions { up: Direction::new(Bytes::new()), down: Direction::new(early.clone().into()) };

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::cache::keys::write_keys;
 use crate::stage::client::Client;
 use crate::stage::front::{Answer, Scene, ask};
-use crate::stage::played::Dice;
 use crate::stage::shop::{Asked, Shop, answer};
+use crate::stage::test_rng::TestRng;
 
 /// `CONFIGURATIONS=10000 cargo test --test gateway cache::strangers` tries more.
 fn configurations() -> usize {
@@ -24,7 +24,7 @@ const TOGETHER: usize = 100;
 /// Pairs of clients for each configuration.
 const PAIRS: usize = 3;
 
-fn some<'a>(dice: &mut Dice, of: &[&'a str], most: usize) -> BTreeSet<&'a str> {
+fn some<'a>(dice: &mut TestRng, of: &[&'a str], most: usize) -> BTreeSet<&'a str> {
     (0..dice.below(most + 1)).map(|_| dice.of(of)).collect()
 }
 
@@ -122,13 +122,13 @@ struct Case {
     sets_cookie: bool,
 }
 
-fn headers(names: &BTreeSet<&'static str>, dice: &mut Dice) -> String {
+fn headers(names: &BTreeSet<&'static str>, dice: &mut TestRng) -> String {
     let fields = names.iter().map(|name| format!("{name}: '{}'", dice.of(&WRITTEN).replace('\'', "''")));
     format!("headers: {{ {} }}", fields.collect::<Vec<_>>().join(", "))
 }
 
 /// A cache that a check calls good, whatever a pipeline reads.
-fn cache(dice: &mut Dice) -> String {
+fn cache(dice: &mut TestRng) -> String {
     let time = dice.of(&["for: 1h", "force: 1h", "for: 1h, stale: 1h", "for: 1h, negative: 1h"]);
     let key = dice.of(&["$query.q", "$claims.team", "'$query.q, $claims.admin'", "'$headers[\"x-a\"]'"]);
     let private = dice.of(&[
@@ -144,7 +144,7 @@ fn cache(dice: &mut Dice) -> String {
     format!("{{ {time}, key: {key}{private}{more} }}")
 }
 
-fn case(dice: &mut Dice) -> Case {
+fn case(dice: &mut TestRng) -> Case {
     let all = dice.rare(4);
     let mut forwarded = if all { NAMES.into_iter().collect() } else { some(dice, &NAMES, 4) };
     let (of_upstream, of_call) = (some(dice, &NAMES, 2), some(dice, &NAMES, 2));
@@ -331,7 +331,7 @@ fn scene(cases: &Arc<Vec<Case>>) -> (Scene, Shop) {
 }
 
 /// The fields of a random client. Values are few, so that one client sends what is made for another.
-fn client(dice: &mut Dice) -> String {
+fn client(dice: &mut TestRng) -> String {
     let mut fields = format!("host: {}\r\n", dice.of(&["one.test", "two.test", "One.test", "one.test:80"]));
     write!(fields, "x-api-key: {}\r\n", dice.of(&["anna", "bert", "team", "none"])).unwrap();
     for name in some(dice, &NAMES, 5) {
@@ -389,7 +389,7 @@ impl Case {
 #[test]
 fn no_answer_made_for_one_client_reaches_another() {
     let (most, hits) = (configurations(), AtomicUsize::new(0));
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = TestRng(0x9e37_79b9_7f4a_7c15);
     let mut asked = 0;
     for _ in 0..most.div_ceil(TOGETHER) {
         let cases: Arc<Vec<Case>> = Arc::new((0..TOGETHER).map(|_| case(&mut dice)).collect());

@@ -17,10 +17,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::stage::pause;
-use crate::stage::played::Dice;
 use crate::stage::ports::free_address;
 use crate::stage::scene::Scene;
 use crate::stage::served::{Served, bind};
+use crate::stage::test_rng::TestRng;
 
 /// Items, two of each kind; each has two queries and two languages. So few are asked for again while they are fresh, stale, and
 /// just purged.
@@ -174,7 +174,7 @@ fn soak() {
             })
             .collect();
         let purger = scope.spawn(|| purge(&scene, &stop));
-        let (mut turn, mut dice) = (0, Dice(7));
+        let (mut turn, mut dice) = (0, TestRng(7));
         while begun.elapsed() < time {
             pause(Duration::from_millis(500 + dice.number(1000)));
             turn += 1;
@@ -208,7 +208,7 @@ fn soak() {
 }
 
 fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Seen> {
-    let (mut client, mut dice, mut seen) = (scene.client(), Dice(number + 11), Vec::new());
+    let (mut client, mut dice, mut seen) = (scene.client(), TestRng(number + 11), Vec::new());
     let each = REQUESTS / CLIENTS * seconds.min(600) / 600;
     let apart = Duration::from_secs_f64(seconds as f64 / each.max(1) as f64);
     let begun = Instant::now();
@@ -231,7 +231,7 @@ fn client(scene: &Scene, number: u64, seconds: u64, stop: &AtomicBool) -> Vec<Se
 }
 
 fn purge(scene: &Scene, stop: &AtomicBool) -> Vec<Purged> {
-    let (mut dice, mut purged) = (Dice(3), Vec::new());
+    let (mut dice, mut purged) = (TestRng(3), Vec::new());
     while !stop.load(Ordering::SeqCst) {
         let (group, mode) = (dice.rare(4), dice.of(&["soft", "hard"]));
         let number = dice.number(if group { GROUPS } else { ITEMS });

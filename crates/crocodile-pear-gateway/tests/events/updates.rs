@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::events::database::{Database, Session};
 use crate::events::shop::{ITEMS, Shop};
 use crate::stage::PATIENCE;
-use crate::stage::played::Dice;
 use crate::stage::redis::Redis;
 use crate::stage::scene::{Client, Scene};
+use crate::stage::test_rng::TestRng;
 use crate::stage::until;
 
 /// How many updates are made.
@@ -58,7 +58,7 @@ impl Load {
         let begin = |number: u64| {
             let (stop, seen, mut client) = (stop.clone(), seen.clone(), scene.client());
             thread::spawn(move || {
-                let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number + 1));
+                let mut dice = TestRng(0x9e37_79b9_7f4a_7c15 ^ (number + 1));
                 let mut asked = 0;
                 while !stop.load(Ordering::SeqCst) {
                     ask(&mut client, &seen, dice.below(ITEMS));

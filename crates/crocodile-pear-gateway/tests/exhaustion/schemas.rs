@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::stage::played::Dice;
+use super::stage::test_rng::TestRng;
 
 /// Formats that take more than a look at each byte.
 const FORMATS: [&str; 14] = [
@@ -23,7 +23,7 @@ const FORMATS: [&str; 14] = [
 ];
 
 /// Makes them. The same dice make the same ones.
-pub struct Maker(pub Dice);
+pub struct Maker(pub TestRng);
 
 impl Maker {
     fn name(&mut self) -> String {

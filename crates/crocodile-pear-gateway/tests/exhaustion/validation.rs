@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::schemas::Maker;
 use super::stage::client::Client;
 use super::stage::gateway::Gateway;
-use super::stage::played::Dice;
+use super::stage::test_rng::TestRng;
 use super::stage::{PATIENCE, pause, scratch};
 
 /// `SCHEMAS=10000 cargo test --release --test exhaustion schema` tries as many, with bodies of 1 MiB.
@@ -78,7 +78,7 @@ fn gateway(seeds: std::ops::Range<u64>) -> Gateway {
     let mut endpoints = String::new();
     for seed in seeds {
         let name = format!("schema_{seed}.json");
-        std::fs::write(scratch(&name), Maker(Dice(seed)).schema().to_string()).unwrap();
+        std::fs::write(scratch(&name), Maker(TestRng(seed)).schema().to_string()).unwrap();
         writeln!(
             endpoints,
             "  POST /{seed}: {{ validate: {{ body: {name} }}, pipeline: [{{ respond: {{ status: 204 }} }}] }}"
@@ -108,7 +108,7 @@ fn no_schema_and_no_body_cost_more_than_a_validation_may() {
             let bystander = threads.spawn(|| stand_by(gateway.address, &over, &longest));
             let control = threads.spawn(|| stand_by(idle.address, &over, &AtomicU64::new(0)));
             for seed in seeds {
-                let body = Maker(Dice(seed ^ (1 << 40))).body(bytes);
+                let body = Maker(TestRng(seed ^ (1 << 40))).body(bytes);
                 let (before, began) = (gateway.peak(), Instant::now());
                 let status = post(gateway.address, seed, &body);
                 let (took, held) = (began.elapsed(), gateway.peak());

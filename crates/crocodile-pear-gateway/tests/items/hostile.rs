@@ -6,8 +6,8 @@ use crocodile_pear_demo::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::stage::database::launch;
-use crate::stage::played::Dice;
 use crate::stage::scene::{Client, Reply, Scene};
+use crate::stage::test_rng::TestRng;
 
 /// The columns of the table, and the types of their parameters.
 const COLUMNS: [(&str, &str); 15] = [
@@ -166,14 +166,14 @@ fn values() -> Vec<String> {
     values.push(json!("'".repeat(100_000)).to_string());
     values.push(format!("{}1{}", "[".repeat(100), "]".repeat(100)));
     // Any characters, half of them such as mean something somewhere.
-    let mut dice = Dice(7);
+    let mut dice = TestRng(7);
     values.extend((0..10).map(|_| json!(text(&mut dice)).to_string()));
     values
 }
 
-fn text(dice: &mut Dice) -> String {
+fn text(dice: &mut TestRng) -> String {
     let meaning: Vec<char> = "'\"\\;$%-/*(){}[]:,\0\n\u{85}\u{2028}".chars().collect();
-    let one = |dice: &mut Dice| match dice.rare(2) {
+    let one = |dice: &mut TestRng| match dice.rare(2) {
         true => dice.of(&meaning),
         false => char::from_u32(dice.below(0x11_0000) as u32).unwrap_or('\u{fffd}'),
     };

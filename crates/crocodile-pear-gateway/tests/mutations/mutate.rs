@@ -1,10 +1,10 @@
 //! Good messages, and what becomes of them.
 
-use crate::stage::played::Dice;
+use crate::stage::test_rng::TestRng;
 
 /// The dice of one message.
-pub fn dice(seed: u64, id: u64) -> Dice {
-    Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.wrapping_mul(0xd134_2543_de82_ef95))
+pub fn dice(seed: u64, id: u64) -> TestRng {
+    TestRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id.wrapping_mul(0xd134_2543_de82_ef95))
 }
 
 pub const REQUESTS: [&str; 8] = [
@@ -59,7 +59,7 @@ const PIECES: [&str; 24] = [
 ];
 
 /// A message with one to four faults.
-pub fn mutate(message: &str, dice: &mut Dice) -> Vec<u8> {
+pub fn mutate(message: &str, dice: &mut TestRng) -> Vec<u8> {
     let mut bytes = message.as_bytes().to_vec();
     for _ in 0..=dice.below(4) {
         let at = dice.below(bytes.len());

@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::played::Dice;
 use crate::shop::{Asked, answer};
+use crate::test_rng::TestRng;
 
 /// Fields that clients send, and configurations forward or write.
 const NAMES: [&str; 6] = ["x-a", "x-q", "accept-language", "cookie", "authorization", "x-user"];
@@ -98,7 +98,7 @@ const LONG: [&str; 4] =
 const BRIEF: [&str; 3] = ["max-age=1", "public, max-age=1", "max-age=1, must-revalidate"];
 const NONE: [&str; 6] = ["", "", "no-store", "no-cache", "private, max-age=1", "private, no-cache"];
 
-fn part(dice: &mut Dice, friendly: bool, life: Life) -> Part {
+fn part(dice: &mut TestRng, friendly: bool, life: Life) -> Part {
     let life = if friendly || dice.below(2) == 0 { life } else { dice.of(&[Life::Long, Life::Short]) };
     let control = match life {
         Life::Long if !friendly && dice.rare(6) => "private, max-age=3600",
@@ -117,17 +117,17 @@ fn part(dice: &mut Dice, friendly: bool, life: Life) -> Part {
 }
 
 /// So many names at most.
-fn some(dice: &mut Dice, of: &[&'static str], most: usize) -> BTreeSet<&'static str> {
+fn some(dice: &mut TestRng, of: &[&'static str], most: usize) -> BTreeSet<&'static str> {
     (0..dice.below(most + 1)).map(|_| dice.of(of)).collect()
 }
 
-fn headers(names: &BTreeSet<&'static str>, values: &[&'static str], dice: &mut Dice) -> String {
+fn headers(names: &BTreeSet<&'static str>, values: &[&'static str], dice: &mut TestRng) -> String {
     let fields = names.iter().map(|name| format!("{name}: '{}'", dice.of(values).replace('\'', "''")));
     format!("headers: {{ {} }}", fields.collect::<Vec<_>>().join(", "))
 }
 
 impl Case {
-    pub fn random(dice: &mut Dice) -> Self {
+    pub fn random(dice: &mut TestRng) -> Self {
         // Many must be cacheable: a front that keeps nothing shows nothing.
         let friendly = dice.below(5) < 3;
         let authenticated = !friendly && dice.rare(3);
@@ -255,7 +255,7 @@ impl Case {
     }
 
     /// Some of its documents change.
-    pub fn change(&self, dice: &mut Dice) {
+    pub fn change(&self, dice: &mut TestRng) {
         let used = self.used();
         let first = dice.below(used.len());
         for (number, part) in used.iter().enumerate() {
@@ -331,7 +331,7 @@ fn forget(value: &mut Value, may_be_old: &dyn Fn(usize) -> bool) {
 }
 
 /// A cache of the endpoint that fits what is known of it.
-fn endpoint(dice: &mut Dice, form: Form, friendly: bool, authenticated: bool, parts: &[Part]) -> String {
+fn endpoint(dice: &mut TestRng, form: Form, friendly: bool, authenticated: bool, parts: &[Part]) -> String {
     let all_long = parts.iter().all(|part| part.life == Life::Long);
     if form.streams() && friendly && dice.rare(2) {
         return format!("{{ public: on, for: {} }}", if all_long { "1h" } else { "1s" });

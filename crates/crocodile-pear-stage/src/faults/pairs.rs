@@ -1,12 +1,12 @@
 //! Pairs of faults that happen at the same time, chosen by a seed.
 
 use super::{Fault, all};
-use crate::played::Dice;
+use crate::test_rng::TestRng;
 
 /// So many pairs of faults of different dependencies. The same seed gives the same pairs.
 pub fn pairs(seed: u64, count: usize) -> Vec<[&'static Fault; 2]> {
     let faults: Vec<&Fault> = all().collect();
-    let mut dice = Dice(seed);
+    let mut dice = TestRng(seed);
     let mut pairs: Vec<[&Fault; 2]> = Vec::new();
     for _ in 0..count * 100 {
         let [first, second] = [dice.of(&faults), dice.of(&faults)];

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crocodile_pear::unstable::config::problem::Problems;
 use crocodile_pear::unstable::error::{Error, Kind};
 use crocodile_pear::unstable::message::body::BytesBody;
+use crocodile_pear_peers::test_rng::TestRng;
 use http::header::{ACCEPT_ENCODING, HeaderName};
 use http_body::{Body as _, Frame};
 
@@ -119,30 +120,23 @@ fn read(coding: Coding, mut coded: &[u8]) -> (Vec<u8>, bool) {
     (out, ended.is_ok())
 }
 
-/// xorshift: the same on every run.
-struct Dice(u64);
+/// Bodies, and how they come.
+struct Bodies(TestRng);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % sides
-    }
-
+impl Bodies {
     /// Words, repetitions and noise, mostly short.
     fn body(&mut self) -> Vec<u8> {
-        let size = match self.roll(100) {
-            0 => self.roll(300_000),
-            1..10 => self.roll(20_000),
-            _ => self.roll(1_000),
+        let size = match self.0.below(100) {
+            0 => self.0.below(300_000),
+            1..10 => self.0.below(20_000),
+            _ => self.0.below(1_000),
         };
         let mut body = Vec::with_capacity(size + 64);
         while body.len() < size {
-            match self.roll(3) {
+            match self.0.below(3) {
                 0 => body.extend_from_slice(br#"{"id":7,"name":"Ada","city":"Lund"},"#),
-                1 => body.extend((0..self.roll(64)).map(|_| self.roll(256) as u8).collect::<Vec<_>>()),
-                _ => body.extend(std::iter::repeat_n(self.roll(256) as u8, self.roll(200))),
+                1 => body.extend((0..self.0.below(64)).map(|_| self.0.below(256) as u8).collect::<Vec<_>>()),
+                _ => body.extend(std::iter::repeat_n(self.0.below(256) as u8, self.0.below(200))),
             }
         }
         body.truncate(size);
@@ -151,13 +145,13 @@ impl Dice {
 
     /// The body in pieces, some of them late.
     fn cut(&mut self, body: &[u8]) -> Vec<Act> {
-        let most = 1 + self.roll(body.len().max(1)).max(body.len() / 20);
+        let most = 1 + self.0.below(body.len().max(1)).max(body.len() / 20);
         let mut acts = Vec::new();
         let mut rest = body;
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at((1 + self.roll(most)).min(rest.len()));
+            let (piece, after) = rest.split_at((1 + self.0.below(most)).min(rest.len()));
             acts.push(data(piece));
-            if self.roll(3) == 0 {
+            if self.0.below(3) == 0 {
                 acts.push(Act::Wait);
             }
             rest = after;
@@ -167,7 +161,7 @@ impl Dice {
 }
 
 async fn survive(coding: Coding) {
-    let (levels, mut dice) = (levels(), Dice(0x9E37_79B9_7F4A_7C15));
+    let (levels, mut dice) = (levels(), Bodies(TestRng(0x9E37_79B9_7F4A_7C15)));
     for round in 0..10_000 {
         let body = dice.body();
         let acts = dice.cut(&body);
@@ -200,7 +194,7 @@ async fn ten_thousand_bodies_survive_zstd() {
 
 #[tokio::test]
 async fn every_level_can_be_read() {
-    let mut dice = Dice(7);
+    let mut dice = Bodies(TestRng(7));
     let body: Vec<u8> = std::iter::repeat_with(|| dice.body()).take(200).flatten().collect();
     for coding in Coding::ALL {
         for level in 1..=9 {
@@ -216,7 +210,7 @@ async fn every_level_can_be_read() {
 
 #[tokio::test]
 async fn what_other_threads_compress_arrives_in_parts_and_ends_as_it_does_here() {
-    let mut dice = Dice(11);
+    let mut dice = Bodies(TestRng(11));
     let large: Vec<u8> = std::iter::repeat_with(|| dice.body()).take(1_200).flatten().collect();
     for coding in Coding::ALL {
         let slow = || Encoder::new(coding, &levels()).expect("memory");
@@ -270,16 +264,16 @@ fn brotli_of_level(level: u32) -> Encoder {
 /// Rows, noise and repetitions, of a few input blocks of brotli's: as large as what is compressed at once.
 #[test]
 fn a_body_that_is_whole_can_be_read() {
-    let (mut dice, levels) = (Dice(0x5DEE_CE66), Levels { gzip: 6, br: 3, zstd: 3 });
+    let (mut dice, levels) = (TestRng(0x5DEE_CE66), Levels { gzip: 6, br: 3, zstd: 3 });
     for round in 0..200 {
-        let size = dice.roll(64 << 10);
+        let size = dice.below(64 << 10);
         let mut body = Vec::new();
         while body.len() < size {
-            let run = 1 + dice.roll(2_000);
-            match dice.roll(3) {
+            let run = 1 + dice.below(2_000);
+            match dice.below(3) {
                 0 => body.extend(br#"{"id":7,"name":"Ada","city":"Lund"},"#.iter().cycle().take(run)),
-                1 => body.extend((0..run).map(|_| dice.roll(256) as u8).collect::<Vec<_>>()),
-                _ => body.extend(std::iter::repeat_n(dice.roll(256) as u8, run)),
+                1 => body.extend((0..run).map(|_| dice.below(256) as u8).collect::<Vec<_>>()),
+                _ => body.extend(std::iter::repeat_n(dice.below(256) as u8, run)),
             }
         }
         for coding in Coding::ALL {
@@ -369,8 +363,8 @@ const SLICE: usize = 64 << 10;
 
 #[tokio::test]
 async fn noise_is_stored_and_what_comes_after_it_is_not() {
-    let mut dice = Dice(3);
-    let noise: Vec<u8> = (0..1 << 20).map(|_| dice.roll(256) as u8).collect();
+    let mut dice = TestRng(3);
+    let noise: Vec<u8> = (0..1 << 20).map(|_| dice.below(256) as u8).collect();
     let text = br#"{"id":7,"name":"Ada","city":"Lund"},"#.repeat(40_000);
     for coding in Coding::ALL {
         let chunks = noise.chunks(32 << 10).chain(text.chunks(32 << 10)).map(data);
@@ -448,9 +442,9 @@ fn a_304_has_the_tag_that_the_client_was_given() {
 
 #[tokio::test]
 async fn small_bodies_never_grow() {
-    let mut dice = Dice(11);
+    let mut dice = TestRng(11);
     for size in [0, 1, 20, 200, 1023, 1024, 1500, 4000, 30_000] {
-        for text in [vec![b'a'; size], (0..size).map(|_| dice.roll(256) as u8).collect()] {
+        for text in [vec![b'a'; size], (0..size).map(|_| dice.below(256) as u8).collect()] {
             for coding in Coding::ALL {
                 let acts = text.chunks(700).map(data);
                 let response = wrap(&compressor(), json(Script::of(acts)), &asking(coding.word())).await;
@@ -480,8 +474,8 @@ async fn an_answer_to_head_says_what_get_would() {
 
 #[tokio::test]
 async fn what_is_too_dense_is_stored_in_the_coding_that_head_tells_of() {
-    let mut dice = Dice(5);
-    let noise: Vec<u8> = (0..100_000).map(|_| dice.roll(256) as u8).collect();
+    let mut dice = TestRng(5);
+    let noise: Vec<u8> = (0..100_000).map(|_| dice.below(256) as u8).collect();
     let response = wrap(&compressor(), json(Script::of(noise.chunks(8_000).map(data))), &asking("gzip")).await;
     assert_eq!(field(&response, CONTENT_ENCODING), Some("gzip"));
     let (coded, ..) = drain(response.into_body()).await;
@@ -526,8 +520,8 @@ async fn a_body_of_known_length_that_comes_later_is_coded_whole() {
     let response = late(compressor(), text, Some(text.len())).await;
     assert_eq!(field(&response, CONTENT_ENCODING), Some("gzip"));
     assert!(response.body().size_hint().exact().is_some_and(|length| length < 100));
-    let mut dice = Dice(17);
-    let noise = (0..3000).map(|_| dice.roll(256) as u8).collect::<Vec<_>>().leak();
+    let mut dice = TestRng(17);
+    let noise = (0..3000).map(|_| dice.below(256) as u8).collect::<Vec<_>>().leak();
     let response = late(compressor(), noise, Some(noise.len())).await;
     assert_eq!(field(&response, CONTENT_ENCODING), None);
     assert!(drain(response.into_body()).await.0 == noise);
@@ -535,7 +529,7 @@ async fn a_body_of_known_length_that_comes_later_is_coded_whole() {
 
 #[tokio::test]
 async fn a_large_answer_is_the_same_whoever_compresses_it() {
-    let mut dice = Dice(13);
+    let mut dice = Bodies(TestRng(13));
     let mut text = Vec::new();
     while text.len() < 6 << 20 {
         text.extend_from_slice(&dice.body());

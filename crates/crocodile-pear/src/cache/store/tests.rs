@@ -1,6 +1,7 @@
 //! The store, from outside.
 
 use bytes::Bytes;
+use crocodile_pear_peers::test_rng::TestRng;
 use http::{HeaderMap, StatusCode};
 
 use super::shard::VARIANTS;
@@ -221,35 +222,19 @@ fn no_client_makes_a_key_slow_by_asking_in_many_ways() {
     assert_eq!(store.counters().entries, VARIANTS as u64 + 1);
 }
 
-/// Numbers that look random, the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 #[test]
 fn the_counted_bytes_never_pass_the_bound() {
     const BOUND: usize = 2 << 20;
     let store = Arc::new(Store::new(BOUND));
-    let mut dice = Dice(7);
+    let mut dice = TestRng(7);
     for round in 0..60_000_u64 {
-        let path = format!("/{}", dice.below(20_000));
-        let size = match dice.below(20) {
-            0 => dice.below(BOUND as u64 / 3),
-            1..5 => dice.below(20_000),
-            _ => dice.below(400),
+        let path = format!("/{}", dice.number(20_000));
+        let size = match dice.number(20) {
+            0 => dice.number(BOUND as u64 / 3),
+            1..5 => dice.number(20_000),
+            _ => dice.number(400),
         };
-        let tags = [format!("t{}", dice.below(50))];
+        let tags = [format!("t{}", dice.number(50))];
         let entry = entry(&vec![0; size as usize], &[&tags[0]]);
         match round % 16 {
             3 => store.remove(&key(&path)),
@@ -288,9 +273,9 @@ fn readers_writers_and_purges_do_not_deceive_each_other() {
     let looked = AtomicU64::new(0);
     let running = std::sync::atomic::AtomicBool::new(true);
     let fetch = |worker: u64| {
-        let mut dice = Dice(worker + 1);
+        let mut dice = TestRng(worker + 1);
         while running.load(Ordering::Relaxed) {
-            let path = format!("/{}", dice.below(8));
+            let path = format!("/{}", dice.number(8));
             let known = announced.load(Ordering::SeqCst);
             looked.fetch_add(1, Ordering::Relaxed);
             if let Some(found) = store.find(&key(&path), |_| true).filter(|found| !found.stale) {
@@ -343,8 +328,8 @@ impl Zipf {
         Zipf(sums)
     }
 
-    fn draw(&self, dice: &mut Dice) -> usize {
-        let point = (dice.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    fn draw(&self, dice: &mut TestRng) -> usize {
+        let point = (dice.roll() >> 11) as f64 / (1_u64 << 53) as f64;
         self.0.partition_point(|sum| *sum < point)
     }
 }
@@ -384,7 +369,7 @@ fn ratio_of_store(trace: &[usize], bytes: usize) -> (f64, usize) {
 fn more_is_found_than_with_lru_and_a_scan_pushes_nothing_out() {
     const KEYS: usize = 40_000;
     let zipf = Zipf::new(KEYS, 0.9);
-    let mut dice = Dice(11);
+    let mut dice = TestRng(11);
     let drawn: Vec<usize> = (0..120_000).map(|_| zipf.draw(&mut dice)).collect();
     // Every tenth of the trace a crawler comes by that asks for everything once.
     let mut next = KEYS;

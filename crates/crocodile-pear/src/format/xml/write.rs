@@ -193,6 +193,8 @@ fn named(name: &str, known: &Prefixes<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crocodile_pear_peers::test_rng::TestRng;
+
     use super::*;
 
     fn written(json: &str) -> String {
@@ -244,31 +246,23 @@ mod tests {
         assert_eq!(written("{\"1\":true}"), "<_1>true</_1>");
     }
 
-    /// Pseudo-random numbers, the same in each run (xorshift).
-    struct Dice(u64);
+    /// Elements and values with random content.
+    struct Maker(TestRng);
 
-    impl Dice {
-        fn roll(&mut self, sides: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % sides
+    impl Maker {
+        fn pick(&mut self, of: &[&'static str]) -> &'static str {
+            self.0.of(of)
         }
 
-        fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-            of[self.roll(of.len() as u64) as usize]
-        }
-
-        /// An element with random content.
         fn element(&mut self, depth: u64) -> String {
             let name = self.pick(&["a", "b", "c-d", "x:e", "é"]);
             let mut out = format!("<{name} xmlns:x='u'");
-            for attribute in ["k", "x:l"].iter().take(self.roll(3) as usize) {
+            for attribute in ["k", "x:l"].iter().take(self.0.below(3)) {
                 out += &format!(" {attribute}=\"{}\"", self.pick(&["", "1", "&quot;&#10;\t'"]));
             }
             out.push('>');
-            for _ in 0..self.roll(5) {
-                out += &match self.roll(6) {
+            for _ in 0..self.0.below(5) {
+                out += &match self.0.below(6) {
                     0 | 1 if depth > 0 => self.element(depth - 1),
                     2 => self.pick(&["<!-- c -->", "<?p i?>", "<![CDATA[<&]]>"]).to_owned(),
                     3 => self.pick(&[" ", "\n  ", "&#13;", "\t"]).to_owned(),
@@ -281,25 +275,25 @@ mod tests {
         /// A value that a document can represent.
         fn value(&mut self, depth: u64) -> serde_json::Value {
             use serde_json::{Map, Value};
-            let text = |dice: &mut Self| Value::from(dice.pick(&["", "t", " ", "a\n\tb\r", "<&>\"'", "🐊"]));
-            if depth == 0 || self.roll(3) == 0 {
+            let text = |maker: &mut Self| Value::from(maker.pick(&["", "t", " ", "a\n\tb\r", "<&>\"'", "🐊"]));
+            if depth == 0 || self.0.below(3) == 0 {
                 return text(self);
             }
             let mut fields = Map::new();
-            for name in ["@k", "@x:l"].iter().take(self.roll(3) as usize) {
+            for name in ["@k", "@x:l"].iter().take(self.0.below(3)) {
                 fields.insert((*name).to_owned(), text(self));
             }
-            if self.roll(3) == 0 {
+            if self.0.below(3) == 0 {
                 let mut parts = vec![Value::from("text"), serde_json::json!({"a": self.value(depth - 1)})];
-                for _ in 0..self.roll(3) {
+                for _ in 0..self.0.below(3) {
                     parts.push(serde_json::json!({"b": self.value(depth - 1)}));
                     parts.push(Value::from(self.pick(&[" ", "x"])));
                 }
                 fields.insert("#content".to_owned(), parts.into());
                 return fields.into();
             }
-            for name in ["a", "b", "é"].iter().take(self.roll(4) as usize) {
-                let count = self.roll(3);
+            for name in ["a", "b", "é"].iter().take(self.0.below(4)) {
+                let count = self.0.below(3);
                 let several = (0..=count).map(|_| self.value(depth - 1)).collect::<Vec<_>>();
                 fields.insert((*name).to_owned(), if count == 0 { several[0].clone() } else { several.into() });
             }
@@ -322,9 +316,9 @@ mod tests {
 
     #[test]
     fn every_document_is_the_same_value_once_it_is_written() {
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let mut maker = Maker(TestRng(1));
         for _ in 0..2_000 {
-            let document = dice.element(4);
+            let document = maker.element(4);
             let value = read(&document);
             let again = written(&value.to_string());
             assert_eq!(read(&again), value, "{document}\n{again}");
@@ -333,9 +327,9 @@ mod tests {
 
     #[test]
     fn every_value_that_a_document_can_be_is_the_same_once_it_is_read() {
-        let mut dice = Dice(0x2545_f491_4f6c_dd1d);
+        let mut maker = Maker(TestRng(2));
         for _ in 0..2_000 {
-            let value = serde_json::json!({"r": {"@xmlns:x": "u", "in": dice.value(4)}});
+            let value = serde_json::json!({"r": {"@xmlns:x": "u", "in": maker.value(4)}});
             assert_eq!(read(&written(&value.to_string())), value);
         }
     }

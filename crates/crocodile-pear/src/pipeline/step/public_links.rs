@@ -731,16 +731,17 @@ fn below<'p>(path: &'p str, base: &str) -> Option<&'p str> {
 
 #[cfg(test)]
 mod tests {
+    use crocodile_pear_peers::test_rng::TestRng;
+
     use super::*;
 
     #[test]
     fn a_link_is_known_as_it_was_put_or_not_at_all() {
         let mut known = KnownLinks::default();
         let public = |number: usize| format!("/shop/items/{number}");
-        let (mut hits, mut seed) = (0, 1_usize);
+        let (mut hits, mut rng) = (0, TestRng(1));
         for _ in 0..20_000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let number = (seed >> 33) % 400;
+            let number = rng.below(400);
             let link = format!("http://in/items/{number}");
             match known.get(&link) {
                 Some(found) => {

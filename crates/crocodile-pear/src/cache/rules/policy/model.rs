@@ -1,25 +1,15 @@
 //! A slow model of RFC 9111, written from its text, on strings: the policy decides as it does.
 
+use crocodile_pear_peers::test_rng::TestRng;
+
 use crate::cache::rules::policy::*;
 use crate::cache::rules::vary::Selector;
 use crate::cache::rules::vary::{matches, select};
 
 const NOW: Moment = Moment(1_700_000_000_000);
 
-/// A pseudo-random sequence, the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
-    }
-
-    fn some<'a>(&mut self, of: &[&'a str], most: usize) -> Vec<&'a str> {
-        (0..self.roll(most + 1)).map(|_| of[self.roll(of.len())]).collect()
-    }
+fn some(rng: &mut TestRng, of: &[&'static str], most: usize) -> Vec<&'static str> {
+    (0..rng.below(most + 1)).map(|_| rng.of(of)).collect()
 }
 
 /// An answer and its request, as texts.
@@ -38,7 +28,7 @@ struct Case {
 
 const NAMES: [&str; 2] = ["foo", "bar"];
 
-fn case(dice: &mut Dice) -> Case {
+fn case(dice: &mut TestRng) -> Case {
     let control = [
         "max-age=60",
         "max-age=0",
@@ -57,18 +47,18 @@ fn case(dice: &mut Dice) -> Case {
     ];
     let wants = ["no-cache", "max-age=20", "max-stale", "max-stale=5", "min-fresh=30", "other"];
     let values = [None, Some("1"), Some("2")];
-    let mut two = || [values[dice.roll(3)], values[dice.roll(3)]];
+    let mut two = || [values[dice.below(3)], values[dice.below(3)]];
     let (asked, asks) = (two(), two());
     Case {
-        status: [200, 200, 204, 404, 403, 500, 599][dice.roll(7)],
-        control: dice.some(&control, 4),
-        vary: dice.some(&["foo", "bar", "Foo", "*"], 2),
-        authorized: dice.roll(4) == 0,
-        modified: dice.roll(2) == 0,
+        status: [200, 200, 204, 404, 403, 500, 599][dice.below(7)],
+        control: some(dice, &control, 4),
+        vary: some(dice, &["foo", "bar", "Foo", "*"], 2),
+        authorized: dice.below(4) == 0,
+        modified: dice.below(2) == 0,
         asked,
         asks,
-        wants: dice.some(&wants, 2),
-        age: [0, 1, 10, 40, 59, 60, 65, 80, 100, 200][dice.roll(10)],
+        wants: some(dice, &wants, 2),
+        age: [0, 1, 10, 40, 59, 60, 65, 80, 100, 200][dice.below(10)],
     }
 }
 
@@ -159,7 +149,7 @@ fn policy(case: &Case) -> Option<bool> {
 
 #[test]
 fn ten_thousand_answers_are_kept_and_given_as_the_model_says() {
-    let mut dice = Dice(0x5eed_9776);
+    let mut dice = TestRng(0x5eed_9776);
     let mut given = 0;
     for _ in 0..10_000 {
         let case = case(&mut dice);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear_peers::http2::{Asked as Called, converse};
-use crocodile_pear_peers::played::{Dice, Played};
+use crocodile_pear_peers::{played::Played, test_rng::TestRng};
 use http::Response;
 use http_body::Frame;
 use tokio::sync::Notify;
@@ -26,7 +26,7 @@ struct Pieces {
     left: usize,
     piece: usize,
     waits: usize,
-    dice: Dice,
+    dice: TestRng,
 }
 
 impl http_body::Body for Pieces {
@@ -96,7 +96,7 @@ async fn call(slot: StreamSlot, size: usize, body: Pieces) -> usize {
 }
 
 async fn play(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = TestRng(seed);
     let (server, client) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20]));
     let client = Played::new(client, &mut dice);
     let window = dice.of(&[1000, 65_535, 1 << 20, (1 << 31) - 1]);
@@ -115,7 +115,7 @@ async fn play(seed: u64) {
             let left = if window > 1000 { left } else { left.min(5000) };
             let (piece, waits) = (dice.of(&[1 << 10, 16 << 10, 256 << 10]), dice.of(&[3, 20, usize::MAX]));
             let slot = session.first().unwrap();
-            let body = Pieces { left, piece, waits, dice: Dice(dice.roll()) };
+            let body = Pieces { left, piece, waits, dice: TestRng(dice.roll()) };
             async move { (size + left, call(slot, size, body).await) }
         })
         .collect();
