@@ -45,7 +45,7 @@ const CRATES: [(&str, &str); 8] = [
 ];
 
 /// The decisions of a reload about state: the headings of the list.
-const DECISIONS: [&str; 7] = ["anew", "call", "carried", "elsewhere", "lasting", "process", "static"];
+const DECISIONS: [&str; 7] = ["anew", "call", "carried", "elsewhere", "persistent", "process", "static"];
 
 #[test]
 fn all_state_has_a_decision_about_reloads() {
