@@ -30,7 +30,7 @@ const LOOK_OFTEN: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_secs(60 * 60);
 
 /// The time after which an authority that gave no window is asked again (RFC 9773, 4.3.3).
-const UNTOLD: Duration = Duration::from_secs(6 * 60 * 60);
+const WITHOUT_WINDOW: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Where a certificate comes from and where it is kept.
 pub trait CertificateSource: Send + Sync {
@@ -83,8 +83,8 @@ struct Plan {
     renew: SystemTime,
     /// When to ask for the window.
     ask: SystemTime,
-    /// Times in a row that it was not told.
-    without_length: u32,
+    /// How often in a row asking for it failed.
+    failed_queries: u32,
 }
 
 impl<I: CertificateSource> Renewal<I> {
@@ -148,7 +148,7 @@ impl<I: CertificateSource> Renewal<I> {
         let Some(plan) = &mut self.plan else { return };
         match self.issuer.window(&plan.own).await {
             Ok(window) => {
-                plan.without_length = 0;
+                plan.failed_queries = 0;
                 let renew = window.moment(plan.begin, plan.expiry, plan.share);
                 if let Some(why) = window.explanation.as_deref().filter(|_| renew != plan.renew) {
                     tracing::info!(name = self.acquired.name, why, renew = %Day(renew), "the CA asks for a renewal");
@@ -156,11 +156,12 @@ impl<I: CertificateSource> Renewal<I> {
                 (plan.renew, plan.ask) = (renew, now + window.next());
                 self.counters.set_renewal(renew);
             }
-            Err(failure) if failure.cause == FailureCause::Unsupported => plan.ask = now + UNTOLD,
+            Err(failure) if failure.cause == FailureCause::Unsupported => plan.ask = now + WITHOUT_WINDOW,
             Err(failure) => {
-                let wait =
-                    (LOOK * (1 << plan.without_length.min(10))).min(UNTOLD).max(failure.after.unwrap_or_default());
-                plan.without_length += 1;
+                let wait = (LOOK * (1 << plan.failed_queries.min(10)))
+                    .min(WITHOUT_WINDOW)
+                    .max(failure.after.unwrap_or_default());
+                plan.failed_queries += 1;
                 plan.ask = now + wait;
                 let (name, authority) = (self.acquired.name.as_str(), self.issuer.authority());
                 tracing::debug!(name, authority, "the authority does not announce when to renew: {failure}");
@@ -217,7 +218,7 @@ impl Plan {
         let (begin, expiry, own) = (identity.begin, identity.expiry, identity.own()?.clone());
         let share = share();
         let renew = unadvised(begin, expiry, share);
-        Some(Plan { begin, expiry, own, share, renew, ask: now, without_length: 0 })
+        Some(Plan { begin, expiry, own, share, renew, ask: now, failed_queries: 0 })
     }
 }
 

@@ -140,7 +140,7 @@ struct JournalState {
     /// Lines that were not written, of all destinations.
     dropped: Arc<AtomicU64>,
     /// Dropped lines of this writer that the log does not know of yet.
-    without_length: AtomicU64,
+    unreported: AtomicU64,
     /// Whether a batch is being written, and how many were.
     writing: AtomicBool,
     written: AtomicU64,
@@ -159,7 +159,7 @@ impl JournalState {
             rests: AtomicBool::new(false),
             reopen: AtomicBool::new(false),
             dropped,
-            without_length: AtomicU64::new(0),
+            unreported: AtomicU64::new(0),
             writing: AtomicBool::new(false),
             written: AtomicU64::new(0),
             flushes: Mutex::default(),
@@ -236,14 +236,14 @@ impl JournalState {
 
     fn lose(&self, lines: u64) {
         self.dropped.fetch_add(lines, Ordering::Relaxed);
-        self.without_length.fetch_add(lines, Ordering::Relaxed);
+        self.unreported.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// The destination takes lines: reports those that it did not take before.
     fn flows(&self) {
         self.written.fetch_add(1, Ordering::Relaxed);
-        if self.without_length.load(Ordering::Relaxed) > 0 {
-            let lines = self.without_length.swap(0, Ordering::Relaxed);
+        if self.unreported.load(Ordering::Relaxed) > 0 {
+            let lines = self.unreported.swap(0, Ordering::Relaxed);
             tracing::warn!(lines, to = %self.to, "log lines were dropped: they were not read or written in time");
         }
     }

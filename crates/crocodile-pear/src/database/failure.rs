@@ -243,8 +243,8 @@ mod tests {
         ];
         for (code, status, again, verdict) in cases {
             let failure = StatementFailure::of_code(&SqlState::from_code(code));
-            let error_text = (failure.error.status().as_u16(), failure.again, failure.verdict);
-            assert_eq!(error_text, (status, again, Some(verdict)), "{code}");
+            let outcome = (failure.error.status().as_u16(), failure.again, failure.verdict);
+            assert_eq!(outcome, (status, again, Some(verdict)), "{code}");
         }
     }
 }

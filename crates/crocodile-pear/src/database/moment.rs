@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn days_are_those_of_the_calendar() {
         let days = [0, -1, 59, 60, 366, 8_889, -730_119, -730_120, i32::MAX, i32::MIN];
-        let error_text = days.map(|days| text(|out| date(days, out)));
-        assert_eq!(error_text[..4], ["2000-01-01", "1999-12-31", "2000-02-29", "2000-03-01"]);
-        assert_eq!(error_text[4..8], ["2001-01-01", "2024-05-03", "0001-01-01", "0001-12-31 BC"]);
-        assert_eq!(error_text[8..], ["infinity", "-infinity"]);
+        let texts = days.map(|days| text(|out| date(days, out)));
+        assert_eq!(texts[..4], ["2000-01-01", "1999-12-31", "2000-02-29", "2000-03-01"]);
+        assert_eq!(texts[4..8], ["2001-01-01", "2024-05-03", "0001-01-01", "0001-12-31 BC"]);
+        assert_eq!(texts[8..], ["infinity", "-infinity"]);
     }
 
     #[test]

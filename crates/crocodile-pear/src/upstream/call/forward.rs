@@ -478,8 +478,8 @@ impl Forward {
     /// The hosts that calls for this request name beside those of the servers, and whether they are the client's.
     pub(crate) fn hosts<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = (&'a str, bool)> {
         let kept = Some(scope).filter(|_| self.host == HostHeader::Keep).and_then(|scope| scope.headers().get(HOST));
-        let fields = Some(scope).filter(|_| !matches!(self.facts, ForwardedStyle::Off)).and_then(asked_host);
-        let asked = kept.into_iter().chain(fields).filter_map(|host| host.to_str().ok());
+        let named = Some(scope).filter(|_| !matches!(self.facts, ForwardedStyle::Off)).and_then(asked_host);
+        let asked = kept.into_iter().chain(named).filter_map(|host| host.to_str().ok());
         self.named_host().map(|host| (host, false)).into_iter().chain(asked.map(|host| (host, true)))
     }
 
@@ -595,8 +595,8 @@ fn client_fields(scope: &Scope) -> impl Iterator<Item = (HeaderName, HeaderValue
 
 /// The host that the client asked for, which a proxy in front may have replaced.
 pub(crate) fn asked_host(scope: &Scope) -> Option<&HeaderValue> {
-    let fields = scope.facts().client().and_then(|client| client.host.as_ref());
-    fields.or_else(|| scope.headers().get(HOST))
+    let known = scope.facts().client().and_then(|client| client.host.as_ref());
+    known.or_else(|| scope.headers().get(HOST))
 }
 
 /// The same in one field.
@@ -610,8 +610,8 @@ fn tell_standard(scope: &Scope) -> Option<(HeaderName, HeaderValue)> {
     // Quoted, since a port has a colon.
     let host = asked_host(scope).and_then(|host| host.to_str().ok()).map(|host| format!("host=\"{host}\""));
     let proto = client.map(|client| format!("proto={}", client.scheme()));
-    let fields: Vec<String> = [node, host, proto].into_iter().flatten().collect();
-    let value = HeaderValue::from_str(&fields.join(";")).ok().filter(|_| !fields.is_empty())?;
+    let parameters: Vec<String> = [node, host, proto].into_iter().flatten().collect();
+    let value = HeaderValue::from_str(&parameters.join(";")).ok().filter(|_| !parameters.is_empty())?;
     Some((FORWARDED, value))
 }
 
