@@ -85,7 +85,7 @@ struct PoolState {
     resting: u64,
     /// When a connection may be tried again.
     pause: Option<Instant>,
-    /// The last of these times at which a waiting statement tries it.
+    /// The last of these times for which an attempt is planned.
     retry: Option<Instant>,
 }
 
@@ -349,15 +349,13 @@ impl DatabasePool {
                 let mut state = self.lock();
                 state.live += 1;
                 state.pause = None;
-                // Others that have waited for the end of the pause: one after the other.
-                let more = state.queued != 0 && state.open < self.bounds.most;
-                if more {
+                // Statements that have waited for the end of the pause open one after the other.
+                let next = state.needs_more(self.bounds.most).then(|| {
                     state.reserve(lease.core);
-                }
+                    self.leased(lease.core, None)
+                });
                 drop(state);
-                if more {
-                    self.give(None, lease.core);
-                }
+                drop(next);
                 lease.link = Some(link);
                 return Ok(lease);
             }
@@ -551,8 +549,8 @@ enum FoundConnection {
 }
 
 impl PoolState {
-    /// Finds a connection of this core's own, room for another, or a connection of another core. The latter is used also while none may
-    /// be opened: an idle connection is given to no statement that waits.
+    /// Finds a connection of this core's own, room for another, or a connection of another core. While none may be opened, an idle one of
+    /// another core comes before the room: nobody gives it to a statement that waits.
     fn find(&mut self, core: usize, most: usize) -> FoundConnection {
         if let Some(link) = self.wake(core) {
             return FoundConnection::Link(link);
@@ -570,10 +568,15 @@ impl PoolState {
         self.owned[core] += 1;
     }
 
+    /// Whether statements wait, and there may be more connections.
+    fn needs_more(&self, most: usize) -> bool {
+        self.queued != 0 && self.open < most
+    }
+
     /// Reserves the right to open a connection when that is allowed again, if statements wait. Returns that time. Each pause is followed by
-    /// one attempt, not by one of each statement.
+    /// one attempt, however many statements wait.
     fn plan_retry(&mut self, core: usize, most: usize) -> Option<Instant> {
-        if self.queued == 0 || self.open >= most || self.retry == self.pause || !self.pauses() {
+        if !self.needs_more(most) || self.retry == self.pause || !self.pauses() {
             return None;
         }
         self.reserve(core);
