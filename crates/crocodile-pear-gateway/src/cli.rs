@@ -20,6 +20,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub use check::check;
+
 /// An HTTP gateway: many calls out, one answer back, streamed as the parts arrive.
 #[derive(Parser)]
 #[command(name = "crocodile-pear", version = env!("CROCODILE_PEAR_VERSION"), about, max_term_width = 100)]

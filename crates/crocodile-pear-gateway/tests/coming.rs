@@ -1,19 +1,10 @@
 //! The pages for those who know another gateway: each row of their tables is served once, and must do what it says.
-//! `cargo test --test coming cors` plays the rows that have `cors` in their text.
+//! `cargo test --test cases cors` plays the rows that have `cors` in their text.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
-
-#[path = "coming/case.rs"]
 mod case;
-#[path = "coming/table.rs"]
 mod table;
 
-use std::process::ExitCode;
-
-use libtest_mimic::{Arguments, Failed, Trial};
-
-use crocodile_pear_stage as stage;
+use libtest_mimic::{Failed, Trial};
 
 use case::Case;
 use table::Row;
@@ -24,26 +15,22 @@ const ROWS: usize = 30;
 /// The pages that have to be there.
 const PAGES: [&str; 7] = ["apisix", "caddy", "express", "kong", "krakend", "nginx", "traefik"];
 
-fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // They wait more than they work.
-    arguments.test_threads.get_or_insert(8);
+pub fn trials() -> impl Iterator<Item = Trial> {
     let cases = case::all();
     let rows = table::all();
-    let mut trials = vec![
-        Trial::test("every_page_has_thirty_rows", {
-            let rows = rows.clone();
-            move || thirty(&rows)
-        }),
-        Trial::test("every_row_has_a_case_and_every_case_a_row", {
-            let (rows, cases) = (rows, cases.clone());
-            move || paired(&rows, &cases)
-        }),
-    ];
-    let name = |case: &Case| case.here.lines().collect::<Vec<_>>().join(" + ");
-    let trial = |(at, case): (usize, Case)| Trial::test(name(&case), move || Ok(case.play(at)?));
-    trials.extend(cases.into_iter().enumerate().map(trial));
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let pages = Trial::test("coming::every_page_has_thirty_rows", {
+        let rows = rows.clone();
+        move || thirty(&rows)
+    });
+    let pairs = Trial::test("coming::every_row_has_a_case_and_every_case_a_row", {
+        let cases = cases.clone();
+        move || paired(&rows, &cases)
+    });
+    let trial = |(at, case): (usize, Case)| {
+        let name = case.here.lines().collect::<Vec<_>>().join(" + ");
+        Trial::test(format!("coming::{name}"), move || Ok(case.play(at)?))
+    };
+    cases.into_iter().enumerate().map(trial).chain([pages, pairs])
 }
 
 fn thirty(rows: &[Row]) -> Result<(), Failed> {

@@ -5,14 +5,12 @@
 //! lines that the remedy changes (`LINE=text` in its place, `LINE+text` behind it, `LINE-` for no line). `BLESS=1` writes
 //! the second part anew; read it as the one who made the mistake.
 
-// A test may stop at what it does not expect.
-#![allow(clippy::unwrap_used)]
+use std::path::Path;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+
+use crocodile_pear_gateway::config::ProblemFormat;
 
 const SAID: &str = "=== said\n";
 const DONE: &str = "=== done\n";
@@ -20,20 +18,13 @@ const DONE: &str = "=== done\n";
 /// Words before what is to be written exactly.
 const EXACTLY: [&str; 6] = ["write", "mean", "quotes:", "in", "missing:", "unit:"];
 
-fn main() -> ExitCode {
-    let files = std::fs::read_dir("tests/remedies").unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.collect();
-    files.sort();
+pub fn trials() -> impl Iterator<Item = Trial> {
     // What remedies name is there.
     for (name, file) in [("cert.pem", "own.pem"), ("key.pem", "own.key")] {
         let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::copy(Path::new("tests/problems/parts/tls").join(file), to).unwrap();
     }
-    let trial = |path: PathBuf| {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        Trial::test(name, move || mended(&path))
-    };
-    libtest_mimic::run(&Arguments::from_args(), files.into_iter().map(trial).collect()).exit_code()
+    crate::each("remedies", crate::files("remedies", "txt"), mended)
 }
 
 fn mended(path: &Path) -> Result<(), Failed> {
@@ -63,9 +54,8 @@ fn mended(path: &Path) -> Result<(), Failed> {
 fn check(path: &Path, config: &str) -> Result<Vec<Value>, Failed> {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(path.file_name().unwrap_or_default());
     std::fs::write(&file, config)?;
-    let mut check = Command::new(env!("CARGO_BIN_EXE_crocodile-pear"));
-    let output = check.args(["check", "--format", "json"]).arg(&file).env("HOST", "127.0.0.1").output()?;
-    Ok(serde_json::from_slice(&output.stdout)?)
+    let (said, _) = crate::check(&file, ProblemFormat::Json)?;
+    Ok(serde_json::from_str(&said)?)
 }
 
 fn say(problem: &Value) -> String {

@@ -1,10 +1,11 @@
 //! `check`: every problem at once.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::file::ConfigFile;
+use super::file::{ConfigFile, Loaded};
 use super::print::print;
 use crate::config::{Colour, ProblemFormat};
 
@@ -35,19 +36,31 @@ impl Check {
             OutputFormat::Text => ProblemFormat::Text(Colour::on(&std::io::stdout())),
             OutputFormat::Json => ProblemFormat::Json,
         };
-        print(&loaded.report(format));
-        if let (OutputFormat::Text, Some(gateway)) = (&self.format, &loaded.gateway) {
-            let endpoints = count(gateway.endpoints().len(), "endpoint");
-            let upstreams = count(gateway.upstreams().len(), "upstream");
-            print(&format!("{}: good ({endpoints}, {upstreams})\n", self.file.file.display()));
-            for database in gateway.databases().values().filter(|database| database.is_pooled()) {
-                let name = database.name();
-                print(&format!("database `{name}`: behind a connection pooler; statements are sent unnamed\n"));
-            }
-        }
+        print(&report(&self.file.file, &loaded, format));
         let fails = loaded.has_errors() || self.strict && !loaded.problems.is_empty();
         if fails { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }
+}
+
+/// Returns what `check` writes of a configuration, and whether it has errors.
+pub fn check(file: &Path, format: ProblemFormat) -> (String, bool) {
+    let loaded = ConfigFile { file: file.to_owned() }.load();
+    (report(file, &loaded, format), loaded.has_errors())
+}
+
+/// The problems, and for people what a good configuration has.
+fn report(file: &Path, loaded: &Loaded, format: ProblemFormat) -> String {
+    let mut report = loaded.report(format);
+    if let (ProblemFormat::Text(_), Some(gateway)) = (format, &loaded.gateway) {
+        let endpoints = count(gateway.endpoints().len(), "endpoint");
+        let upstreams = count(gateway.upstreams().len(), "upstream");
+        report += &format!("{}: good ({endpoints}, {upstreams})\n", file.display());
+        for database in gateway.databases().values().filter(|database| database.is_pooled()) {
+            let name = database.name();
+            report += &format!("database `{name}`: behind a connection pooler; statements are sent unnamed\n");
+        }
+    }
+    report
 }
 
 /// "1 upstream", "2 upstreams"
