@@ -9,8 +9,9 @@ use bytes::Bytes;
 use super::compile::filter::explain;
 use super::eval::machine::{Current, Machine};
 use super::value::bounded::Item;
+use super::value::budget::{self, Budget};
+use super::value::operators;
 use super::value::operators::same;
-use super::value::{budget, operators};
 use super::*;
 use crate::error::Error;
 use crate::json;
@@ -70,7 +71,7 @@ fn input(text: &str) -> Option<Value> {
 fn outputs(filter: &Filter, input: Value) -> (Vec<Value>, Option<Error>) {
     let mut outputs = Vec::new();
     let ended = meter::alone(|| {
-        budget::within(budget::WORK, || {
+        budget::within(Budget::WHOLE, || {
             let machine = Machine::new(&filter.program.functions, &[]);
             let flow = machine.each(&filter.program.main, None, Current::of(Item::incoming(input)), &mut |current| {
                 outputs.push(current.item.value);
@@ -95,7 +96,7 @@ fn fault(case: &Case) -> Option<String> {
     let (given, failed) = outputs(&filter, input);
     let wanted: Vec<Value> = case.outputs.iter().map(|output| read(output).expect("an output")).collect();
     let compared = meter::alone(|| {
-        budget::within(1 << 40, || {
+        budget::within(Budget::of_work(1 << 40), || {
             if given.len() == wanted.len() && given.iter().zip(&wanted).all(|(given, wanted)| same(given, wanted)) {
                 return Ok(None);
             }

@@ -10,7 +10,7 @@ use crate::jq::eval::code::{Code, Function, Node};
 use crate::jq::eval::machine::{Current, Machine};
 use crate::jq::part::Read;
 use crate::jq::value::bounded::Item;
-use crate::jq::value::budget;
+use crate::jq::value::budget::{self, Budget};
 use crate::jq::value::closure::Closure;
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::Stop;
@@ -38,7 +38,7 @@ pub struct Filter {
     /// The keys of the item that the expression reads; `None` if it may read others.
     pub(crate) takes: Option<Box<[String]>>,
     /// Units of work for one evaluation.
-    pub(crate) work: u64,
+    pub(crate) budget: Budget,
     /// A closure to run instead.
     pub(crate) closure: Option<Closure>,
 }
@@ -60,7 +60,7 @@ impl Filter {
             reads: Arc::new([]),
             reads_item: true,
             takes: None,
-            work: budget::WORK,
+            budget: Budget::WHOLE,
             closure: Some(closure),
         }
     }
@@ -135,17 +135,17 @@ impl Filter {
             let outputs = closure.run(input.into(), &self.uses, &mut |name| lookup(name).into())?;
             return Ok(outputs.into_iter().map(Data::into_value).collect());
         }
-        self.evaluate(input, lookup, self.work)
+        self.evaluate(input, lookup, self.budget)
     }
 
     pub(crate) fn evaluate(
         &self,
         input: Value,
         lookup: &mut dyn FnMut(&str) -> Value,
-        work: u64,
+        budget: Budget,
     ) -> Result<Vec<Value>, Error> {
         let variables: Vec<Item> = self.uses.iter().map(|name| Item::incoming(lookup(name))).collect();
-        budget::within(work, || {
+        budget::within(budget, || {
             let machine = Machine::new(&self.program.functions, &variables);
             let mut outputs = Vec::new();
             let mut refused = None;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::library;
 use crate::jq::eval::code::{Bind, Code, Entry, Fold, Form, Format, Function, Node, Patterns, Shape};
 use crate::jq::syntax::ast::{self, Definition, Key, Missing, Operator, Part, Pattern, Piece, Term};
-use crate::jq::value::budget;
+use crate::jq::value::budget::{self, Budget};
 use crate::jq::value::operators;
 use crate::json::value::{self, Value};
 
@@ -221,7 +221,7 @@ impl<'s> Resolver<'s> {
         let inner = self.term(inner);
         if let Code::Constant(value) = &inner.code {
             let value = crate::jq::value::bounded::Item::incoming(value.clone());
-            let negated = budget::within(budget::WORK, || Ok(operators::negate(value).ok()));
+            let negated = budget::within(Budget::WHOLE, || Ok(operators::negate(value).ok()));
             if let Ok(Some(negated)) = negated {
                 return constant(negated.value);
             }

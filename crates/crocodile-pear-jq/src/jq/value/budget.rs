@@ -8,19 +8,33 @@ use crate::meter;
 
 pub use crate::meter::{charge, exhaust, grow};
 
-/// Units of work. Each step costs one for each value; functions cost more for the data they read. A unit takes about 40
-/// ns, so this is less than two seconds of a helper thread. `group_by` over 14 MB in 250,000 items takes a fifth of it.
-pub const WORK: u64 = 40_000_000;
+/// An evaluation's bounds.
+#[derive(Clone, Copy)]
+pub struct Budget {
+    /// Units of work. Each step costs one for each value; functions cost more for the data they read.
+    pub work: u64,
+    /// Bytes that may be allocated in total, including those freed again.
+    pub growth: u64,
+}
 
-/// Bytes that may be allocated in total, including those freed again.
-const GROWTH: u64 = 256 << 20;
+impl Budget {
+    /// The budget of each evaluation. A unit of work takes about 40 ns, so this is less than two seconds of a helper thread.
+    /// `group_by` over 14 MB in 250,000 items takes a fifth of it.
+    pub const WHOLE: Self = Budget { work: 40_000_000, growth: 256 << 20 };
+
+    /// A budget with other work.
+    #[cfg(test)]
+    pub fn of_work(work: u64) -> Self {
+        Budget { work, ..Budget::WHOLE }
+    }
+}
 
 /// Largest string, in bytes.
 pub const TEXT: usize = 16 << 20;
 
-/// Evaluates with a new budget of this much work.
-pub fn within<T>(work: u64, evaluate: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    meter::evaluate(work, GROWTH, evaluate)
+/// Evaluates with a new budget.
+pub fn within<T>(budget: Budget, evaluate: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    meter::evaluate(budget.work, budget.growth, evaluate)
 }
 
 /// Bytes of text that the remaining work can pay for.
