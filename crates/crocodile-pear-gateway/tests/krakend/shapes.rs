@@ -1,4 +1,4 @@
-//! The shapes of endpoints: each feature of `features.json` alone, and each two of them that fit together.
+//! The shapes of endpoints: each feature of `features.json` alone, and pairs of them that fit together.
 
 use serde_json::{Value, json};
 
@@ -38,14 +38,18 @@ impl Shape {
     }
 }
 
-/// All of them.
-pub fn all() -> Vec<Shape> {
+/// The shapes of all features, and of one in so many pairs.
+pub fn all(one_in: usize) -> Vec<Shape> {
     let features: Vec<Value> = serde_json::from_str(include_str!("features.json")).unwrap();
     let mut shapes: Vec<Shape> = Vec::new();
+    let mut pairs = 0;
     for (at, one) in features.iter().enumerate() {
-        let others = features.get(at + 1..).unwrap_or_default().iter().filter(|_| at > 0);
-        for both in std::iter::once(vec![one]).chain(others.map(|other| vec![one, other])) {
-            shapes.extend(shape(&both, shapes.len()));
+        shapes.extend(shape(&[one], shapes.len()));
+        for other in features.get(at + 1..).unwrap_or_default().iter().filter(|_| at > 0) {
+            if let Some(shape) = shape(&[one, other], shapes.len()) {
+                pairs += 1;
+                shapes.extend((pairs % one_in == 0).then_some(shape));
+            }
         }
     }
     shapes
