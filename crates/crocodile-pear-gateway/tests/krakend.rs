@@ -24,7 +24,7 @@ use upstream::{Call, Upstream};
 /// How many shapes there must be at least.
 const SHAPES: usize = 200;
 
-/// One in so many pairs of features is compared by default.
+/// The step through the pairs of features that are compared by default.
 const ONE_IN: usize = 5;
 
 /// The outcome of a request at one of the two gateways.

@@ -146,20 +146,6 @@ fn no_importer_knows_the_other() {
     }
 }
 
-/// The engine may be replaced, and every limit that it lacks stands in one place.
-#[test]
-fn only_the_expressions_name_their_engine() {
-    let mut outside = Vec::new();
-    for (package, _) in FLOORS {
-        let source = crates().join(package).join("src");
-        let naming = files(&source).into_iter().filter(|file| lines(file).iter().any(|line| line.contains("jaq_")));
-        let named = naming.map(|file| module(&source, &file));
-        let own = |name: &String| package == "crocodile-pear-jq" && (name.starts_with("jq::") || name == "json::value");
-        outside.extend(named.filter(|name| !own(name)).map(|name| format!("{package}: {name}")));
-    }
-    assert_eq!(outside, Vec::<String>::new());
-}
-
 /// These crates are bytes and their meaning, of use to other programs too.
 #[test]
 fn the_lowest_crates_need_neither_the_library_nor_a_runtime() {

@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use jaq_json::Val;
-
 use super::code::{Function, Node};
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge, grow};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Stop, fail};
+use crate::json::value::Value;
 
 /// Bytes of the thread's stack that nested steps may use. Threads have 2 MiB by default.
 const STACK: usize = 3 << 19;
@@ -34,8 +33,8 @@ pub struct Current {
 #[derive(Debug)]
 pub struct Place {
     /// The value at this place. Any other value has no path.
-    pub value: Val,
-    pub up: Option<(Rc<Place>, Val)>,
+    pub value: Value,
+    pub up: Option<(Rc<Place>, Value)>,
     parts: u32,
 }
 
@@ -63,7 +62,7 @@ impl Current {
 }
 
 impl Place {
-    pub fn part(self: Rc<Self>, key: Val, value: Val) -> Result<Rc<Place>, Stop> {
+    pub fn part(self: Rc<Self>, key: Value, value: Value) -> Result<Rc<Place>, Stop> {
         charge(1);
         grow(64);
         let parts = self.parts + 1;
@@ -74,7 +73,7 @@ impl Place {
     }
 
     /// The keys that lead here.
-    pub fn keys(&self) -> Vec<Val> {
+    pub fn keys(&self) -> Vec<Value> {
         let mut keys = Vec::with_capacity(self.parts as usize);
         let mut at = self;
         while let Some((up, key)) = &at.up {

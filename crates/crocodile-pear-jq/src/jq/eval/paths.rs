@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use jaq_json::Val;
-
 use super::code::Node;
 use super::machine::{Current, Flow, Machine, Out, Sees};
 use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{charge, grow};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, Stop, fail};
-use crate::json::value::{self, Fields, kind};
+use crate::json::value::{self, Fields, Value, kind};
 
 /// Largest number of keys in a path, as in jq.
 pub const LONGEST: usize = 10_000;
@@ -21,7 +19,7 @@ pub fn each<'c>(
     node: &'c Node,
     sees: Sees<'c, '_>,
     item: Item,
-    found: &mut dyn FnMut(Vec<Val>) -> Flow,
+    found: &mut dyn FnMut(Vec<Value>) -> Flow,
 ) -> Flow {
     machine.each(node, sees, Current::root(item), &mut |current| {
         if !current.stands() {
@@ -71,7 +69,7 @@ pub fn update<'c>(
 
 /// The value at a place, which the caller sets or deletes next. It is taken out if nobody else holds it, so that it can
 /// be changed without a copy.
-fn taken(root: &mut Item, keys: &[Val]) -> ItemR {
+fn taken(root: &mut Item, keys: &[Value]) -> ItemR {
     match keys {
         [] => Ok(std::mem::replace(root, Item::null())),
         [key] => operators::take(root, key),
@@ -80,7 +78,7 @@ fn taken(root: &mut Item, keys: &[Val]) -> ItemR {
 }
 
 /// The value at a place; null if there is none.
-pub fn get(root: &Item, keys: &[Val]) -> ItemR {
+pub fn get(root: &Item, keys: &[Value]) -> ItemR {
     if keys.len() > LONGEST {
         return fail("Path too deep");
     }
@@ -92,14 +90,17 @@ pub fn get(root: &Item, keys: &[Val]) -> ItemR {
 }
 
 /// Sets the value at a place, and creates missing parts on the way.
-pub fn set(mut root: Item, keys: &[Val], new: Item) -> ItemR {
+pub fn set(mut root: Item, keys: &[Value], new: Item) -> ItemR {
     if keys.len() > crate::jq::value::bounded::LIMIT as usize {
         return fail("Path too deep");
     }
     let Some((key, rest)) = keys.split_first() else { return Ok(new) };
     if rest.is_empty() {
         // A place that cannot be read cannot be set, except slices of text.
-        if !matches!((&root.value, key), (Val::Obj(_), Val::TStr(_)) | (Val::Arr(_), Val::Num(_)) | (_, Val::Obj(_))) {
+        if !matches!(
+            (&root.value, key),
+            (Value::Object(_), Value::Text(_)) | (Value::List(_), Value::Number(_)) | (_, Value::Object(_))
+        ) {
             operators::index(&root, key)?;
         }
         return operators::set(root, key, new);
@@ -109,7 +110,7 @@ pub fn set(mut root: Item, keys: &[Val], new: Item) -> ItemR {
 }
 
 /// Deletes places. All paths refer to the value before any deletion.
-pub fn delete(root: Item, mut paths: Vec<Vec<Val>>) -> ItemR {
+pub fn delete(root: Item, mut paths: Vec<Vec<Value>>) -> ItemR {
     if paths.is_empty() {
         return Ok(root);
     }
@@ -118,18 +119,18 @@ pub fn delete(root: Item, mut paths: Vec<Vec<Val>>) -> ItemR {
     if paths[0].is_empty() {
         return Ok(Item::null());
     }
-    let paths: Vec<&[Val]> = paths.iter().map(Vec::as_slice).collect();
+    let paths: Vec<&[Value]> = paths.iter().map(Vec::as_slice).collect();
     sorted(root, &paths)
 }
 
-fn compare(left: &[Val], right: &[Val]) -> std::cmp::Ordering {
+fn compare(left: &[Value], right: &[Value]) -> std::cmp::Ordering {
     let unequal =
         left.iter().zip(right).map(|(left, right)| operators::compare(left, right)).find(|order| order.is_ne());
     unequal.unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
 /// Deletes by sorted paths, none of them empty.
-fn sorted(mut root: Item, paths: &[&[Val]]) -> ItemR {
+fn sorted(mut root: Item, paths: &[&[Value]]) -> ItemR {
     let mut gone = Vec::new();
     let mut rest = paths;
     while let Some((first, _)) = rest.split_first() {
@@ -142,39 +143,39 @@ fn sorted(mut root: Item, paths: &[&[Val]]) -> ItemR {
             continue;
         }
         let inner = operators::index(&root, key)?;
-        if let Val::Null = inner.value {
+        if let Value::Null = inner.value {
             continue;
         }
         let inner = operators::take(&mut root, key).unwrap_or(inner);
-        let group: Vec<&[Val]> = group.iter().map(|path| &path[1..]).collect();
+        let group: Vec<&[Value]> = group.iter().map(|path| &path[1..]).collect();
         root = operators::set(root, key, sorted(inner, &group)?)?;
     }
     if gone.is_empty() { Ok(root) } else { without(root, &gone) }
 }
 
 /// A value without some of its parts.
-fn without(root: Item, keys: &[&Val]) -> ItemR {
+fn without(root: Item, keys: &[&Value]) -> ItemR {
     let depth = root.depth();
     let value = match root.value {
-        Val::Null => Val::Null,
-        Val::Arr(items) => value::list(items_without(&items, keys)?),
-        Val::Obj(fields) => value::fields_of(fields_without(fields, keys)?),
+        Value::Null => Value::Null,
+        Value::List(items) => value::list(items_without(&items, keys)?),
+        Value::Object(fields) => value::fields_of(fields_without(fields, keys)?),
         other => return fail(format!("Cannot delete fields from {}", kind(&other))),
     };
     Ok(Item::bounded(value, depth))
 }
 
-fn items_without(items: &[Val], keys: &[&Val]) -> Result<Vec<Val>, Fault> {
+fn items_without(items: &[Value], keys: &[&Value]) -> Result<Vec<Value>, Fault> {
     charge(items.len() / 4 + keys.len());
     operators::grow_by(items);
     let mut gone = vec![false; items.len()];
     for key in keys {
         match key {
-            Val::Num(number) => {
+            Value::Number(number) => {
                 let at = operators::place(number, items.len()).and_then(|at| gone.get_mut(at));
                 at.into_iter().for_each(|gone| *gone = true);
             }
-            Val::Obj(slice) => {
+            Value::Object(slice) => {
                 let (start, end) = operators::range(slice, items.len())?;
                 charge(end - start);
                 gone[start..end].fill(true);
@@ -185,24 +186,24 @@ fn items_without(items: &[Val], keys: &[&Val]) -> Result<Vec<Val>, Fault> {
     Ok(items.iter().zip(&gone).filter(|(_, gone)| !**gone).map(|(item, _)| item.clone()).collect())
 }
 
-fn fields_without(fields: Arc<Fields>, keys: &[&Val]) -> Result<Fields, Fault> {
+fn fields_without(fields: Arc<Fields>, keys: &[&Value]) -> Result<Fields, Fault> {
     let mut fields = Arc::unwrap_or_clone(fields);
     charge(fields.len() + keys.len());
     grow(fields.values().map(bounded::field).sum());
     for key in keys {
-        if !matches!(key, Val::TStr(_)) {
+        if !matches!(key, Value::Text(_)) {
             return fail(format!("Cannot delete {} field of object", kind(key)));
         }
     }
-    let gone: std::collections::HashSet<&Val> = keys.iter().copied().collect();
+    let gone: std::collections::HashSet<&Value> = keys.iter().copied().collect();
     fields.retain(|key, _| !gone.contains(key));
     Ok(fields)
 }
 
 /// A path from the value that represents it in an expression.
-pub fn keys(path: &Item) -> Result<Vec<Val>, Fault> {
+pub fn keys(path: &Item) -> Result<Vec<Value>, Fault> {
     match &path.value {
-        Val::Arr(keys) => {
+        Value::List(keys) => {
             charge(keys.len());
             Ok(keys.to_vec())
         }
@@ -211,7 +212,7 @@ pub fn keys(path: &Item) -> Result<Vec<Val>, Fault> {
 }
 
 /// `getpath`; it tracks places, too.
-pub fn walk(mut current: Current, keys: &[Val], out: Out<'_>) -> Flow {
+pub fn walk(mut current: Current, keys: &[Value], out: Out<'_>) -> Flow {
     let found = get(&current.item, keys)?;
     if let Some(mut place) = current.place.take() {
         if operators::identical(&place.value, &current.item.value) {

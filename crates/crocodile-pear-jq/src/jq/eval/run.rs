@@ -3,8 +3,6 @@
 //! While paths are tracked (`path(f)`, updates), each output knows its place in the input. Between outputs only the
 //! stack holds data, so nothing is collected unless a step collects it itself.
 
-use jaq_json::Val;
-
 use super::code::{Bind, Code, Entry, Fold, Native, Node, Patterns, Shape};
 use super::machine::{Bound, Current, Flow, Machine, Out, Scope, Sees, up};
 use super::{paths, special_forms};
@@ -14,7 +12,7 @@ use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{self, charge, grow};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Stop, misfit, refuse, tell};
-use crate::json::value;
+use crate::json::value::{self, Value};
 
 impl<'c> Machine<'c> {
     /// Passes every output of a step to `out`.
@@ -41,7 +39,7 @@ impl<'c> Machine<'c> {
         }
     }
 
-    fn constant(&self, value: &Val) -> Item {
+    fn constant(&self, value: &Value) -> Item {
         Item::incoming(value.clone())
     }
 
@@ -417,7 +415,7 @@ impl<'c> Machine<'c> {
     fn objects<'e>(
         &self,
         entries: &'c [(Node, Node)],
-        made: &mut Vec<(Val, Item)>,
+        made: &mut Vec<(Value, Item)>,
         sees: Sees<'c, 'e>,
         item: &Item,
         out: &mut dyn FnMut(Item) -> Flow,
@@ -500,7 +498,7 @@ impl<'c> Machine<'c> {
             }
             Todo::Shape(Shape::List(shapes), item, rest) => {
                 // jq reads the last index first, and reports the error of that one.
-                operators::index(item, &Val::from(shapes.len() - 1))?;
+                operators::index(item, &Value::from(shapes.len() - 1))?;
                 self.shape(&Todo::Places(shapes, 0, item.clone(), rest), sees, then)
             }
             Todo::Shape(Shape::Object(entries), item, rest) => {
@@ -508,7 +506,7 @@ impl<'c> Machine<'c> {
             }
             Todo::Places(shapes, at, item, rest) => {
                 let Some((first, more)) = shapes.split_first() else { return self.shape(rest, sees, then) };
-                let found = operators::index(item, &Val::from(*at))?;
+                let found = operators::index(item, &Value::from(*at))?;
                 let more = Todo::Places(more, at + 1, item.clone(), rest);
                 self.shape(&Todo::Shape(first, found, &more), sees, then)
             }
@@ -516,7 +514,7 @@ impl<'c> Machine<'c> {
                 let Some((first, more)) = entries.split_first() else { return self.shape(rest, sees, then) };
                 let more = Todo::Entries(more, item.clone(), rest);
                 self.each(&first.key, sees, Current::of(item.clone()), &mut |key| {
-                    if !matches!(key.item.value, Val::TStr(_)) {
+                    if !matches!(key.item.value, Value::Text(_)) {
                         return Err(misfit(&item.value, &key.item.value).into());
                     }
                     let found = operators::index(item, &key.item.value)?;
@@ -626,12 +624,12 @@ fn holds(left: &Item, compare: Compare, right: &Item) -> bool {
     }
 }
 
-fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
+fn object(entries: Vec<(Value, Item)>) -> Result<Item, Stop> {
     grow(bounded::OBJECT);
     let mut fields = value::Fields::default();
     let mut depth = 0;
     for (key, item) in entries {
-        let Val::TStr(name) = &key else {
+        let Value::Text(name) = &key else {
             return refuse("Cannot use ^ as object key", &[&key]).map_err(Stop::from);
         };
         charge(1 + name.len() / 64);
@@ -644,22 +642,22 @@ fn object(entries: Vec<(Val, Item)>) -> Result<Item, Stop> {
 
 fn concatenate(parts: &[Item]) -> Item {
     let text = |item: &Item| match &item.value {
-        Val::TStr(text) => text.len(),
+        Value::Text(text) => text.len(),
         _ => 0,
     };
     let length = parts.iter().map(text).sum();
     budget::text(length);
     let mut out = Vec::with_capacity(length);
     for part in parts {
-        if let Val::TStr(text) = &part.value {
+        if let Value::Text(text) = &part.value {
             out.extend_from_slice(text);
         }
     }
-    Item::bounded(Val::utf8_str(out), 0)
+    Item::bounded(value::text(out), 0)
 }
 
 /// A part of a value.
-fn part(current: Current, key: &Val, missing: Missing, out: Out<'_>) -> Flow {
+fn part(current: Current, key: &Value, missing: Missing, out: Out<'_>) -> Flow {
     if !current.stands() {
         let value = &current.item.value;
         return Err(tell("Invalid path expression near attempt to access element @ of @", &[key, value]).into());

@@ -2,8 +2,6 @@
 
 use std::cmp::Ordering;
 
-use jaq_json::Val;
-
 use super::code::{Form, Node};
 use super::machine::{Current, Flow, Machine, Out, Sees};
 use super::paths;
@@ -11,7 +9,7 @@ use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{self, charge, grow};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Fault, Stop, fail, refuse, thrown};
-use crate::json::value;
+use crate::json::value::{self, Value};
 
 pub fn run<'c>(
     machine: &Machine<'c>,
@@ -102,12 +100,12 @@ fn first<'c>(machine: &Machine<'c>, inner: &'c Node, sees: Sees<'c, '_>, current
 }
 
 fn count(item: &Item, name: &str) -> Result<f64, Fault> {
-    let Val::Num(number) = &item.value else {
+    let Value::Number(number) = &item.value else {
         // In jq's order other values come after numbers; null and booleans come before.
-        let order = operators::compare(&item.value, &Val::from(0isize));
+        let order = operators::compare(&item.value, &Value::from(0isize));
         return match order {
             Ordering::Less => fail(format!("{name} doesn't support negative count")),
-            _ => refuse("^ and ^ cannot be subtracted", &[&item.value, &Val::from(1isize)]),
+            _ => refuse("^ and ^ cannot be subtracted", &[&item.value, &Value::from(1isize)]),
         };
     };
     let count = operators::float(number);
@@ -206,7 +204,7 @@ fn tree(current: Current, out: Out<'_>, step: &mut dyn FnMut(Current, Out<'_>, O
 pub fn descend(current: Current, out: Out<'_>) -> Flow {
     charge(1);
     out(current.clone())?;
-    if !matches!(current.item.value, Val::Arr(_) | Val::Obj(_)) {
+    if !matches!(current.item.value, Value::List(_) | Value::Object(_)) {
         return Ok(());
     }
     if !current.stands() {
@@ -249,7 +247,7 @@ fn range<'c>(
 ) -> Flow {
     machine.each(from, sees, Current::of(current.item.clone()), &mut |from| {
         machine.each(to, sees, Current::of(current.item.clone()), &mut |to| {
-            let (Val::Num(from), Val::Num(to)) = (&from.item.value, &to.item.value) else {
+            let (Value::Number(from), Value::Number(to)) = (&from.item.value, &to.item.value) else {
                 return fail("Range bounds must be numeric").map_err(Stop::from);
             };
             let (mut at, end) = (operators::float(from), operators::float(to));
@@ -273,7 +271,7 @@ fn walk<'c>(
 ) -> Flow {
     charge(2);
     let item = match &item.value {
-        Val::Arr(items) => {
+        Value::List(items) => {
             let mut made = Vec::with_capacity(items.len().min(1024));
             for (_, part) in operators::children(&item)? {
                 walk(machine, inner, sees, part, &mut |item| {
@@ -283,7 +281,7 @@ fn walk<'c>(
             }
             Item::list(made)
         }
-        Val::Obj(_) => {
+        Value::Object(_) => {
             let mut fields = value::Fields::default();
             let mut depth = 0;
             grow(bounded::OBJECT);
@@ -309,12 +307,12 @@ fn walk<'c>(
 }
 
 /// The events of a value: each leaf with its path, and the ends of lists and objects.
-fn stream(item: &Item, path: &mut Vec<Val>, top: bool, out: &mut dyn FnMut(Item) -> Flow) -> Flow {
+fn stream(item: &Item, path: &mut Vec<Value>, top: bool, out: &mut dyn FnMut(Item) -> Flow) -> Flow {
     charge(2 + path.len());
     grow(96 + 16 * path.len());
-    let event = |path: &[Val]| Item::bounded(value::list(path.to_vec()), 1);
+    let event = |path: &[Value]| Item::bounded(value::list(path.to_vec()), 1);
     let length = match &item.value {
-        Val::Arr(_) | Val::Obj(_) => operators::length(&item.value),
+        Value::List(_) | Value::Object(_) => operators::length(&item.value),
         _ => 0,
     };
     if length == 0 {
@@ -341,7 +339,7 @@ fn keyed<'c>(machine: &Machine<'c>, form: Form, key: &'c Node, sees: Sees<'c, '_
         grow(64);
         pairs.push((made, part));
     }
-    if !matches!(item.value, Val::Arr(_)) {
+    if !matches!(item.value, Value::List(_)) {
         keys.extend(pairs.iter().map(|(key, _)| key.clone()));
         let keys = Item::list(keys);
         let pattern = match form {

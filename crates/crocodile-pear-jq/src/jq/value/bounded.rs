@@ -1,11 +1,10 @@
 //! A value during evaluation, with an upper bound for its depth.
 
 use bytes::Bytes;
-use jaq_json::Val;
 
 use super::budget::{self, charge, grow};
 use crate::json::DEPTH;
-use crate::json::value::{self, Fields};
+use crate::json::value::{self, Fields, Value};
 
 /// How deep a value may nest during evaluation: twice the limit for input. Dropping, comparing and writing a value
 /// recurse, so this bounds the stack.
@@ -23,28 +22,28 @@ pub const FIELD: usize = 96;
 /// A value and an upper bound for its depth.
 #[derive(Clone, Debug)]
 pub struct Item {
-    pub value: Val,
+    pub value: Value,
     pub(crate) depth: u32,
 }
 
 impl Item {
     /// A value from outside, no deeper than `DEPTH`.
-    pub fn incoming(value: Val) -> Self {
+    pub fn incoming(value: Value) -> Self {
         Item::bounded(value, DEPTH as u32)
     }
 
     /// A value with an upper bound for its depth.
-    pub fn bounded(value: Val, depth: u32) -> Self {
-        let depth = if matches!(value, Val::Arr(_) | Val::Obj(_)) { depth } else { 0 };
+    pub fn bounded(value: Value, depth: u32) -> Self {
+        let depth = if matches!(value, Value::List(_) | Value::Object(_)) { depth } else { 0 };
         Item { value, depth }
     }
 
     pub const fn null() -> Self {
-        Item { value: Val::Null, depth: 0 }
+        Item { value: Value::Null, depth: 0 }
     }
 
     /// A new list or object made from parts, with an upper bound for the depth of the parts.
-    pub fn made(value: Val, parts: u32) -> Self {
+    pub fn made(value: Value, parts: u32) -> Self {
         let mut item = Item::bounded(value, parts + 1);
         if item.depth > LIMIT {
             // The bound becomes too high when parts are replaced by shallower ones.
@@ -57,12 +56,12 @@ impl Item {
     }
 
     /// The value, unless it nests deeper than input may.
-    pub fn outgoing(self) -> Option<Val> {
+    pub fn outgoing(self) -> Option<Value> {
         let shallow = self.depth <= DEPTH as u32 || depth(&self.value) <= DEPTH as u32;
         shallow.then_some(self.value)
     }
 
-    pub fn part(&self, value: Val) -> Self {
+    pub fn part(&self, value: Value) -> Self {
         Item::bounded(value, self.depth.saturating_sub(1))
     }
 
@@ -73,14 +72,14 @@ impl Item {
 
     /// Whether it is neither false nor null.
     pub fn holds(&self) -> bool {
-        !matches!(self.value, Val::Null | Val::Bool(false))
+        !matches!(self.value, Value::Null | Value::Bool(false))
     }
 
     /// A string that shares its bytes.
     pub fn text(text: Bytes) -> Self {
         charge(1);
         grow(48);
-        Item::bounded(Val::utf8_str(text), 0)
+        Item::bounded(value::text(text), 0)
     }
 
     pub fn list(items: Vec<Item>) -> Self {
@@ -103,24 +102,24 @@ impl Item {
 }
 
 /// The bytes that a value takes in a list. The letters of a text are shared with its copies; the rest is not.
-pub fn weight(value: &Val) -> usize {
+pub fn weight(value: &Value) -> usize {
     match value {
-        Val::TStr(_) | Val::BStr(_) => 16 + TEXT,
+        Value::Text(_) | Value::Bytes(_) => 16 + TEXT,
         _ => 16,
     }
 }
 
 /// The bytes of a field with this value.
-pub fn field(value: &Val) -> usize {
+pub fn field(value: &Value) -> usize {
     FIELD - 16 + weight(value)
 }
 
 /// How deep a value nests.
-pub(crate) fn depth(value: &Val) -> u32 {
+pub(crate) fn depth(value: &Value) -> u32 {
     charge(1);
     match value {
-        Val::Arr(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Val::Obj(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        Value::List(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
         _ => 0,
     }
 }

@@ -4,12 +4,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jaq_json::{Num, Val};
 
 pub use super::bounded::{Item, OBJECT, field, weight};
 use super::budget::{self, charge, grow};
 use super::runtime_error::{Fault, fail, refuse};
-use crate::json::value::{self, Fields, kind};
+use crate::json::value::{self, Fields, Number, Value, kind};
 
 /// Largest integer, in bits: multiplication takes quadratic time.
 const BITS: u64 = 4096;
@@ -20,31 +19,31 @@ const PLACES: f64 = 536_870_911.0;
 pub type ItemR = Result<Item, Fault>;
 
 /// Whether two values are the same: the same part of the same document, or equal scalars.
-pub fn identical(left: &Val, right: &Val) -> bool {
+pub fn identical(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Val::Null, Val::Null) => true,
-        (Val::Bool(left), Val::Bool(right)) => left == right,
-        (Val::Num(Num::Float(left)), Val::Num(Num::Float(right))) => left.to_bits() == right.to_bits(),
-        (Val::Num(left), Val::Num(right)) => left == right,
-        (Val::TStr(left), Val::TStr(right)) => left.as_ptr() == right.as_ptr() && left.len() == right.len(),
-        (Val::Arr(left), Val::Arr(right)) => Arc::ptr_eq(left, right),
-        (Val::Obj(left), Val::Obj(right)) => Arc::ptr_eq(left, right),
+        (Value::Null, Value::Null) => true,
+        (Value::Bool(left), Value::Bool(right)) => left == right,
+        (Value::Number(Number::Float(left)), Value::Number(Number::Float(right))) => left.to_bits() == right.to_bits(),
+        (Value::Number(left), Value::Number(right)) => left == right,
+        (Value::Text(left), Value::Text(right)) => left.as_ptr() == right.as_ptr() && left.len() == right.len(),
+        (Value::List(left), Value::List(right)) => Arc::ptr_eq(left, right),
+        (Value::Object(left), Value::Object(right)) => Arc::ptr_eq(left, right),
         _ => false,
     }
 }
 
-pub fn same(left: &Val, right: &Val) -> bool {
+pub fn same(left: &Value, right: &Value) -> bool {
     charge(1);
     match (left, right) {
-        (Val::Arr(left), Val::Arr(right)) => {
+        (Value::List(left), Value::List(right)) => {
             left.len() == right.len() && left.iter().zip(right.iter()).all(|(left, right)| same(left, right))
         }
-        (Val::Obj(left), Val::Obj(right)) => {
+        (Value::Object(left), Value::Object(right)) => {
             let found = |(key, left)| right.get(key).is_some_and(|right| same(left, right));
             left.len() == right.len() && left.iter().all(found)
         }
         // nan equals nothing, not even itself.
-        (Val::Num(one), Val::Num(other)) => {
+        (Value::Number(one), Value::Number(other)) => {
             charge((length(left) + length(right)) / 64);
             !is_nan(one) && !is_nan(other) && one == other
         }
@@ -52,19 +51,19 @@ pub fn same(left: &Val, right: &Val) -> bool {
     }
 }
 
-fn is_nan(number: &Num) -> bool {
-    matches!(number, Num::Float(number) if number.is_nan())
+fn is_nan(number: &Number) -> bool {
+    matches!(number, Number::Float(number) if number.is_nan())
 }
 
 /// Compares in jq's order.
-pub fn compare(left: &Val, right: &Val) -> Ordering {
+pub fn compare(left: &Value, right: &Value) -> Ordering {
     charge(1);
     match (left, right) {
-        (Val::Arr(left), Val::Arr(right)) => {
+        (Value::List(left), Value::List(right)) => {
             let unequal = left.iter().zip(right.iter()).map(|(left, right)| compare(left, right)).find(|it| it.is_ne());
             unequal.unwrap_or_else(|| left.len().cmp(&right.len()))
         }
-        (Val::Obj(left), Val::Obj(right)) => objects(left, right),
+        (Value::Object(left), Value::Object(right)) => objects(left, right),
         _ => scalars(left, right),
     }
 }
@@ -78,53 +77,44 @@ fn objects(left: &Fields, right: &Fields) -> Ordering {
 }
 
 /// The keys of an object, in order.
-pub fn sorted(fields: &Fields) -> Vec<Val> {
-    let mut keys: Vec<Val> = fields.keys().cloned().collect();
+pub fn sorted(fields: &Fields) -> Vec<Value> {
+    let mut keys: Vec<Value> = fields.keys().cloned().collect();
     charge(keys.iter().map(|key| 4 + length(key) / 16).sum());
     keys.sort();
     keys
 }
 
-fn scalars(left: &Val, right: &Val) -> Ordering {
+fn scalars(left: &Value, right: &Value) -> Ordering {
     // To compare texts costs the length of the shorter one. To compare numbers costs both lengths, since both are parsed.
     charge(
         match (left, right) {
-            (Val::Num(_), Val::Num(_)) => length(left) + length(right),
+            (Value::Number(_), Value::Number(_)) => length(left) + length(right),
             _ => length(left).min(length(right)),
         } / 64,
     );
     match (left, right) {
-        (Val::Arr(_) | Val::Obj(_), _) | (_, Val::Arr(_) | Val::Obj(_)) => rank(left).cmp(&rank(right)),
+        (Value::List(_) | Value::Object(_), _) | (_, Value::List(_) | Value::Object(_)) => {
+            left.rank().cmp(&right.rank())
+        }
         _ => left.cmp(right),
-    }
-}
-
-fn rank(value: &Val) -> u8 {
-    match value {
-        Val::Null => 0,
-        Val::Bool(_) => 1,
-        Val::Num(_) => 2,
-        Val::BStr(_) | Val::TStr(_) => 3,
-        Val::Arr(_) => 4,
-        Val::Obj(_) => 5,
     }
 }
 
 /// Length in bytes of a string, or of a literal, weighted by the cost of parsing; the number of items of a list or
 /// object.
-pub fn length(value: &Val) -> usize {
+pub fn length(value: &Value) -> usize {
     match value {
-        Val::BStr(text) | Val::TStr(text) => text.len(),
-        Val::Num(Num::Dec(literal)) => 8 * literal.len(),
-        Val::Num(Num::BigInt(number)) => number.bits() as usize,
-        Val::Arr(items) => items.len(),
-        Val::Obj(fields) => fields.len(),
+        Value::Bytes(text) | Value::Text(text) => text.len(),
+        Value::Number(Number::Literal(literal)) => 8 * literal.len(),
+        Value::Number(Number::BigInt(number)) => number.bits() as usize,
+        Value::List(items) => items.len(),
+        Value::Object(fields) => fields.len(),
         _ => 0,
     }
 }
 
 /// Charges the memory for a copy of each of these values.
-pub fn grow_by(items: &[Val]) {
+pub fn grow_by(items: &[Value]) {
     grow(items.iter().map(weight).sum());
 }
 
@@ -133,13 +123,13 @@ fn grow_by_fields(fields: &Fields) {
 }
 
 /// Charges the copy that changing a shared list or object needs.
-pub fn unshare(value: &Val) {
+pub fn unshare(value: &Value) {
     match value {
-        Val::Arr(items) if Arc::strong_count(items) > 1 => {
+        Value::List(items) if Arc::strong_count(items) > 1 => {
             charge(1 + items.len() / 4);
             grow_by(items);
         }
-        Val::Obj(fields) if Arc::strong_count(fields) > 1 => {
+        Value::Object(fields) if Arc::strong_count(fields) > 1 => {
             charge(1 + fields.len());
             grow(OBJECT);
             grow_by_fields(fields);
@@ -179,14 +169,14 @@ impl From<f64> for Item {
 impl From<String> for Item {
     fn from(text: String) -> Self {
         budget::text(text.len());
-        Item::bounded(Val::utf8_str(text), 0)
+        Item::bounded(value::text(text), 0)
     }
 }
 
 impl From<Vec<u8>> for Item {
     fn from(text: Vec<u8>) -> Self {
         budget::text(text.len());
-        Item::bounded(Val::utf8_str(text), 0)
+        Item::bounded(value::text(text), 0)
     }
 }
 
@@ -194,7 +184,7 @@ impl From<&'static str> for Item {
     fn from(text: &'static str) -> Self {
         charge(1);
         grow(48);
-        Item::bounded(Val::utf8_str(Bytes::from_static(text.as_bytes())), 0)
+        Item::bounded(value::text(Bytes::from_static(text.as_bytes())), 0)
     }
 }
 
@@ -214,23 +204,15 @@ impl FromIterator<Item> for Item {
 }
 
 /// A number as a machine float.
-pub fn float(number: &Num) -> f64 {
+pub fn float(number: &Number) -> f64 {
     charge(length_of(number) / 64);
-    match number {
-        Num::Int(number) => *number as f64,
-        Num::Float(number) => *number,
-        Num::Dec(literal) => literal.parse().unwrap_or(f64::NAN),
-        large => match large.clone() * Num::Float(1.0) {
-            Num::Float(number) => number,
-            _ => f64::NAN,
-        },
-    }
+    number.to_float()
 }
 
-fn length_of(number: &Num) -> usize {
+fn length_of(number: &Number) -> usize {
     match number {
-        Num::Dec(literal) => 8 * literal.len(),
-        Num::BigInt(number) => number.bits() as usize,
+        Number::Literal(literal) => 8 * literal.len(),
+        Number::BigInt(number) => number.bits() as usize,
         _ => 0,
     }
 }
@@ -238,35 +220,35 @@ fn length_of(number: &Num) -> usize {
 pub fn add(left: Item, right: Item) -> ItemR {
     let depth = left.depth.max(right.depth);
     match (left.value, right.value) {
-        (Val::Null, other) | (other, Val::Null) => {
+        (Value::Null, other) | (other, Value::Null) => {
             charge(1);
             Ok(Item::bounded(other, depth))
         }
-        (Val::Num(left), Val::Num(right)) => {
+        (Value::Number(left), Value::Number(right)) => {
             charge(1 + (length_of(&left) + length_of(&right)) / 64);
-            Ok(Item::bounded(number(left + right), 0))
+            Ok(Item::bounded(number(left.plus(&right)), 0))
         }
-        (Val::TStr(left), Val::TStr(right)) => {
+        (Value::Text(left), Value::Text(right)) => {
             budget::text(left.len() + right.len());
             // Extends the left string in place if nobody else holds it.
             let mut bytes = bytes::BytesMut::from(*left);
             bytes.extend_from_slice(&right);
-            Ok(Item::bounded(Val::utf8_str(bytes), 0))
+            Ok(Item::bounded(value::text(bytes), 0))
         }
-        (Val::Arr(mut left), Val::Arr(right)) => {
+        (Value::List(mut left), Value::List(right)) => {
             unshare_list(&left);
             charge(right.len());
             grow(8 * right.len());
             grow_by(&right);
             Arc::make_mut(&mut left).extend(right.iter().cloned());
-            Ok(Item::bounded(Val::Arr(left), depth))
+            Ok(Item::bounded(Value::List(left), depth))
         }
-        (Val::Obj(left), Val::Obj(right)) => {
-            let mut left = Val::Obj(left);
+        (Value::Object(left), Value::Object(right)) => {
+            let mut left = Value::Object(left);
             unshare(&left);
             charge(2 * right.len());
             grow_by_fields(&right);
-            if let Val::Obj(fields) = &mut left {
+            if let Value::Object(fields) = &mut left {
                 Arc::make_mut(fields).extend(right.iter().map(|(key, value)| (key.clone(), value.clone())));
             }
             Ok(Item::bounded(left, depth))
@@ -275,7 +257,7 @@ pub fn add(left: Item, right: Item) -> ItemR {
     }
 }
 
-fn unshare_list(items: &Arc<Vec<Val>>) {
+fn unshare_list(items: &Arc<Vec<Value>>) {
     if Arc::strong_count(items) > 1 {
         charge(1 + items.len() / 4);
         grow_by(items);
@@ -285,26 +267,26 @@ fn unshare_list(items: &Arc<Vec<Val>>) {
 }
 
 /// A sum or product; integers stay integers.
-fn number(number: Num) -> Val {
+fn number(number: Number) -> Value {
     match number {
-        Num::Float(number) => Item::from(number).value,
-        number => Val::Num(number),
+        Number::Float(number) => Item::from(number).value,
+        number => Value::Number(number),
     }
 }
 
 pub fn subtract(left: Item, right: Item) -> ItemR {
     charge(1);
     match (&left.value, &right.value) {
-        (Val::Num(one), Val::Num(other)) => {
+        (Value::Number(one), Value::Number(other)) => {
             charge((length_of(one) + length_of(other)) / 64);
-            Ok(Item::bounded(number(one.clone() - other.clone()), 0))
+            Ok(Item::bounded(number(one.minus(other)), 0))
         }
-        (Val::Arr(items), Val::Arr(others)) => {
+        (Value::List(items), Value::List(others)) => {
             // nan equals nothing.
-            let mut sorted: Vec<&Val> = others.iter().filter(|item| same(item, item)).collect();
+            let mut sorted: Vec<&Value> = others.iter().filter(|item| same(item, item)).collect();
             sorted.sort_by(|left, right| compare(left, right));
             let kept =
-                |item: &&Val| sorted.binary_search_by(|other| compare(other, item)).is_err() || !same(item, item);
+                |item: &&Value| sorted.binary_search_by(|other| compare(other, item)).is_err() || !same(item, item);
             Ok(items.iter().filter(kept).map(|item| left.part(item.clone())).collect())
         }
         (left, right) => refuse("^ and ^ cannot be subtracted", &[left, right]),
@@ -315,16 +297,18 @@ pub fn multiply(left: Item, right: Item) -> ItemR {
     let depth = left.depth.max(right.depth);
     charge(1);
     match (&left.value, &right.value) {
-        (Val::TStr(text), Val::Num(times)) | (Val::Num(times), Val::TStr(text)) => repeat(text, float(times)),
-        (Val::Num(left), Val::Num(right)) => {
+        (Value::Text(text), Value::Number(times)) | (Value::Number(times), Value::Text(text)) => {
+            repeat(text, float(times))
+        }
+        (Value::Number(left), Value::Number(right)) => {
             let bits = bits(left) + bits(right);
             if bits > BITS {
                 return fail("the number becomes too large");
             }
             charge((bits as usize + length_of(left) + length_of(right)) / 64);
-            Ok(Item::bounded(number(left.clone() * right.clone()), 0))
+            Ok(Item::bounded(number(left.times(right)), 0))
         }
-        (Val::Obj(_), Val::Obj(other)) => {
+        (Value::Object(_), Value::Object(other)) => {
             let mut merged = left.value.clone();
             drop(left.value);
             merge(&mut merged, other);
@@ -344,29 +328,29 @@ fn repeat(text: &Bytes, times: f64) -> ItemR {
     }
     budget::text(length);
     let times = if text.is_empty() { 0 } else { length / text.len() };
-    Ok(Item::bounded(Val::utf8_str(text.repeat(times)), 0))
+    Ok(Item::bounded(value::text(text.repeat(times)), 0))
 }
 
 /// Merges the fields of one object into another, and recursively the objects in them.
-fn merge(left: &mut Val, right: &Fields) {
+fn merge(left: &mut Value, right: &Fields) {
     unshare(left);
-    let Val::Obj(fields) = left else { return };
+    let Value::Object(fields) = left else { return };
     let fields = Arc::make_mut(fields);
     for (key, value) in right {
         charge(2);
         grow(field(value));
         match (fields.get_mut(key), value) {
-            (Some(inner @ Val::Obj(_)), Val::Obj(value)) => merge(inner, value),
+            (Some(inner @ Value::Object(_)), Value::Object(value)) => merge(inner, value),
             (Some(inner), value) => *inner = value.clone(),
             (None, value) => drop(fields.insert(key.clone(), value.clone())),
         }
     }
 }
 
-fn bits(number: &Num) -> u64 {
+fn bits(number: &Number) -> u64 {
     match number {
-        Num::Int(number) => u64::from(isize::BITS - number.unsigned_abs().leading_zeros()),
-        Num::BigInt(number) => number.bits(),
+        Number::Int(number) => u64::from(isize::BITS - number.unsigned_abs().leading_zeros()),
+        Number::BigInt(number) => number.bits(),
         _ => 0,
     }
 }
@@ -374,20 +358,20 @@ fn bits(number: &Num) -> u64 {
 pub fn divide(left: Item, right: Item) -> ItemR {
     charge(1 + (length(&left.value) + length(&right.value)) / 64);
     match (&left.value, &right.value) {
-        (Val::Num(one), Val::Num(other)) => {
+        (Value::Number(one), Value::Number(other)) => {
             let divisor = float(other);
             if divisor == 0.0 {
                 return refuse("^ and ^ cannot be divided because the divisor is zero", &[&left.value, &right.value]);
             }
             // Integers that divide without a remainder stay exact.
-            if let (Num::Int(one), Num::Int(other)) = (one, other)
+            if let (Number::Int(one), Number::Int(other)) = (one, other)
                 && let (Some(0), Some(whole)) = (one.checked_rem(*other), one.checked_div(*other))
             {
                 return Ok(whole.into());
             }
             Ok((float(one) / divisor).into())
         }
-        (Val::TStr(text), Val::TStr(separator)) => Ok(split(text, separator)),
+        (Value::Text(text), Value::Text(separator)) => Ok(split(text, separator)),
         (left, right) => refuse("^ and ^ cannot be divided", &[left, right]),
     }
 }
@@ -396,7 +380,7 @@ pub fn divide(left: Item, right: Item) -> ItemR {
 pub fn remainder(left: Item, right: Item) -> ItemR {
     charge(1 + (length(&left.value) + length(&right.value)) / 64);
     match (&left.value, &right.value) {
-        (Val::Num(one), Val::Num(other)) => {
+        (Value::Number(one), Value::Number(other)) => {
             if is_nan(one) || is_nan(other) {
                 return Ok(f64::NAN.into());
             }
@@ -413,9 +397,9 @@ pub fn remainder(left: Item, right: Item) -> ItemR {
 }
 
 /// A number truncated to a machine integer.
-fn whole(number: &Num) -> i64 {
+fn whole(number: &Number) -> i64 {
     match number {
-        Num::Int(number) => *number as i64,
+        Number::Int(number) => *number as i64,
         other => float(other) as i64,
     }
 }
@@ -423,8 +407,8 @@ fn whole(number: &Num) -> i64 {
 pub fn negate(item: Item) -> ItemR {
     charge(1 + length(&item.value) / 64);
     match item.value {
-        Val::Num(Num::Int(0)) => Ok(item),
-        Val::Num(number) => Ok(Item::bounded(Val::Num(-number), 0)),
+        Value::Number(Number::Int(0)) => Ok(item),
+        Value::Number(number) => Ok(Item::bounded(Value::Number(number.negated()), 0)),
         other => refuse("^ cannot be negated", &[&other]),
     }
 }
@@ -476,9 +460,9 @@ pub fn characters(text: &[u8]) -> usize {
 }
 
 /// An index into a list. A negative one counts from the end; fractions are truncated.
-pub fn place(index: &Num, length: usize) -> Option<usize> {
+pub fn place(index: &Number, length: usize) -> Option<usize> {
     let index = match index {
-        Num::Int(index) => *index,
+        Number::Int(index) => *index,
         other => {
             let index = float(other);
             if index.is_nan() {
@@ -491,10 +475,10 @@ pub fn place(index: &Num, length: usize) -> Option<usize> {
 }
 
 /// The bounds of a slice of a list of this length: the start is rounded down, the end up.
-pub fn bounds(from: &Val, to: &Val, length: usize) -> Result<(usize, usize), Fault> {
-    let number = |value: &Val, default: f64| match value {
-        Val::Null => Ok(default),
-        Val::Num(number) => Ok(float(number)),
+pub fn bounds(from: &Value, to: &Value, length: usize) -> Result<(usize, usize), Fault> {
+    let number = |value: &Value, default: f64| match value {
+        Value::Null => Ok(default),
+        Value::Number(number) => Ok(float(number)),
         _ => fail("Array/string slice indices must be integers"),
     };
     let all = length as f64;
@@ -522,7 +506,7 @@ pub fn range(slice: &Fields, length: usize) -> Result<(usize, usize), Fault> {
     bounds(from, to, length)
 }
 
-fn ends(slice: &Fields) -> Result<(&Val, &Val), Fault> {
+fn ends(slice: &Fields) -> Result<(&Value, &Value), Fault> {
     match (slice.get(&value::string("start")), slice.get(&value::string("end"))) {
         (Some(from), Some(to)) => Ok((from, to)),
         _ => fail("Array/string slice indices must be integers"),
@@ -530,26 +514,26 @@ fn ends(slice: &Fields) -> Result<(&Val, &Val), Fault> {
 }
 
 /// The object that represents a slice in a path.
-pub fn slice_key(from: Val, to: Val) -> Val {
+pub fn slice_key(from: Value, to: Value) -> Value {
     grow(OBJECT);
     value::object([("start", from), ("end", to)])
 }
 
 /// `.[key]`
-pub fn index(item: &Item, key: &Val) -> ItemR {
+pub fn index(item: &Item, key: &Value) -> ItemR {
     charge(1);
     match (&item.value, key) {
-        (Val::Obj(fields), Val::TStr(name)) => {
+        (Value::Object(fields), Value::Text(name)) => {
             charge(name.len() / 64);
             Ok(item.part(fields.get(key).cloned().unwrap_or_default()))
         }
-        (Val::Arr(items), Val::Num(number)) => {
+        (Value::List(items), Value::Number(number)) => {
             let found = place(number, items.len()).and_then(|at| items.get(at)).cloned();
             Ok(item.part(found.unwrap_or_default()))
         }
-        (Val::Arr(items), Val::Arr(wanted)) => Ok(windows(items, wanted)),
-        (Val::Null, Val::TStr(_) | Val::Num(_) | Val::Obj(_)) => Ok(Item::null()),
-        (Val::Arr(_) | Val::TStr(_), Val::Obj(slice)) => {
+        (Value::List(items), Value::List(wanted)) => Ok(windows(items, wanted)),
+        (Value::Null, Value::Text(_) | Value::Number(_) | Value::Object(_)) => Ok(Item::null()),
+        (Value::List(_) | Value::Text(_), Value::Object(slice)) => {
             let (from, to) = ends(slice)?;
             self::slice(item, from, to)
         }
@@ -558,17 +542,17 @@ pub fn index(item: &Item, key: &Val) -> ItemR {
 }
 
 /// `.[from:to]`
-pub fn slice(item: &Item, from: &Val, to: &Val) -> ItemR {
+pub fn slice(item: &Item, from: &Value, to: &Value) -> ItemR {
     charge(1);
     match &item.value {
-        Val::Null => Ok(Item::null()),
-        Val::Arr(items) => {
+        Value::Null => Ok(Item::null()),
+        Value::List(items) => {
             let (start, end) = bounds(from, to, items.len())?;
             charge(end - start);
             grow_by(&items[start..end]);
             Ok(Item::bounded(value::list(items[start..end].to_vec()), item.depth))
         }
-        Val::TStr(text) => {
+        Value::Text(text) => {
             charge(text.len() / 16);
             let (start, end) = bounds(from, to, characters(text))?;
             Ok(Item::text(text.slice_ref(cut(text, start, end))))
@@ -592,7 +576,7 @@ fn cut(text: &[u8], start: usize, end: usize) -> &[u8] {
 }
 
 /// The positions where a list occurs within another.
-pub fn windows(items: &[Val], wanted: &[Val]) -> Item {
+pub fn windows(items: &[Value], wanted: &[Value]) -> Item {
     if wanted.is_empty() {
         return Item::list(Vec::new());
     }
@@ -603,18 +587,18 @@ pub fn windows(items: &[Val], wanted: &[Val]) -> Item {
 }
 
 /// The items of a list or the values of an object, with their keys.
-pub fn children(item: &Item) -> Result<impl Iterator<Item = (Val, Item)> + use<>, Fault> {
+pub fn children(item: &Item) -> Result<impl Iterator<Item = (Value, Item)> + use<>, Fault> {
     let depth = item.depth.saturating_sub(1);
     let (list, fields) = match &item.value {
-        Val::Arr(items) => (Some(items.clone()), None),
-        Val::Obj(fields) => (None, Some(fields.clone())),
+        Value::List(items) => (Some(items.clone()), None),
+        Value::Object(fields) => (None, Some(fields.clone())),
         other => return refuse("Cannot iterate over ^", &[other]),
     };
     let length = length(&item.value);
     Ok((0..length).map_while(move |at| {
         charge(1);
         if let Some(items) = &list {
-            return Some((Val::from(at), Item::bounded(items.get(at)?.clone(), depth)));
+            return Some((Value::from(at), Item::bounded(items.get(at)?.clone(), depth)));
         }
         let (key, value) = fields.as_ref()?.get_index(at)?;
         Some((key.clone(), Item::bounded(value.clone(), depth)))
@@ -622,42 +606,42 @@ pub fn children(item: &Item) -> Result<impl Iterator<Item = (Val, Item)> + use<>
 }
 
 /// Sets a part. On null it makes a list or object.
-pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
+pub fn set(item: Item, key: &Value, new: Item) -> ItemR {
     let depth = item.depth.max(new.depth + 1);
     let mut value = item.value;
     unshare(&value);
-    if let Val::Null = value {
+    if let Value::Null = value {
         value = match key {
-            Val::TStr(_) => value::fields_of(Fields::default()),
-            Val::Num(_) | Val::Obj(_) => value::list(Vec::new()),
-            _ => Val::Null,
+            Value::Text(_) => value::fields_of(Fields::default()),
+            Value::Number(_) | Value::Object(_) => value::list(Vec::new()),
+            _ => Value::Null,
         };
     }
     match (&mut value, key) {
-        (Val::Obj(fields), Val::TStr(_)) => {
+        (Value::Object(fields), Value::Text(_)) => {
             grow(field(&new.value));
             Arc::make_mut(fields).insert(key.clone(), new.value);
         }
-        (Val::Arr(items), Val::Num(number)) => {
+        (Value::List(items), Value::Number(number)) => {
             let at = slot(number, items.len())?;
             let items = Arc::make_mut(items);
             if at >= items.len() {
                 charge(at - items.len());
                 grow((at + 1 - items.len()).saturating_mul(16));
-                items.resize(at + 1, Val::Null);
+                items.resize(at + 1, Value::Null);
             }
             items[at] = new.value;
         }
-        (Val::Arr(items), Val::Obj(slice)) => {
+        (Value::List(items), Value::Object(slice)) => {
             let (start, end) = range(slice, items.len())?;
-            let Val::Arr(inserted) = &new.value else {
+            let Value::List(inserted) = &new.value else {
                 return fail("A slice of an array can only be assigned another array");
             };
             charge(items.len() / 4 + inserted.len());
             grow_by(inserted);
             Arc::make_mut(items).splice(start..end, inserted.iter().cloned());
         }
-        (Val::TStr(_), Val::Obj(_)) => return fail("Cannot update string slices"),
+        (Value::Text(_), Value::Object(_)) => return fail("Cannot update string slices"),
         (value, key) => {
             return fail(format!("Cannot update field at {} index of {}", kind(key), kind(value)));
         }
@@ -665,7 +649,7 @@ pub fn set(item: Item, key: &Val, new: Item) -> ItemR {
     Ok(Item::made(value, depth.saturating_sub(1)))
 }
 
-fn slot(number: &Num, length: usize) -> Result<usize, Fault> {
+fn slot(number: &Number, length: usize) -> Result<usize, Fault> {
     let wanted = float(number);
     if wanted.is_nan() {
         return fail("Cannot set array element at NaN index");
@@ -680,15 +664,15 @@ fn slot(number: &Num, length: usize) -> Result<usize, Fault> {
 }
 
 /// Takes a part out and leaves null, so that the part can be changed in place.
-pub fn take(item: &mut Item, key: &Val) -> ItemR {
+pub fn take(item: &mut Item, key: &Value) -> ItemR {
     let inner = item.depth.saturating_sub(1);
     match (&mut item.value, key) {
-        (Val::Obj(fields), Val::TStr(_)) if Arc::strong_count(fields) == 1 => {
+        (Value::Object(fields), Value::Text(_)) if Arc::strong_count(fields) == 1 => {
             charge(1);
             let found = Arc::make_mut(fields).get_mut(key).map(std::mem::take);
             Ok(Item::bounded(found.unwrap_or_default(), inner))
         }
-        (Val::Arr(items), Val::Num(number)) if Arc::strong_count(items) == 1 => {
+        (Value::List(items), Value::Number(number)) if Arc::strong_count(items) == 1 => {
             charge(1);
             let at = place(number, items.len());
             let found = at.and_then(|at| Arc::make_mut(items).get_mut(at)).map(std::mem::take);
@@ -699,7 +683,7 @@ pub fn take(item: &mut Item, key: &Val) -> ItemR {
 }
 
 /// The JSON of a value, as a string.
-pub fn written(value: &Val) -> Item {
+pub fn written(value: &Value) -> Item {
     let canonical = canonical(value);
     let mut out = Vec::new();
     match crate::json::write_within(canonical.as_ref().unwrap_or(value), budget::room(), &mut out) {
@@ -713,22 +697,22 @@ pub fn written(value: &Val) -> Item {
 }
 
 /// The value with jq's form of each number literal (`1E+2` for `1e2`); `None` if all literals have it already.
-fn canonical(value: &Val) -> Option<Val> {
+fn canonical(value: &Value) -> Option<Value> {
     charge(1);
     match value {
-        Val::Num(Num::Dec(literal)) => {
+        Value::Number(Number::Literal(literal)) => {
             charge(literal.len());
             let text = literal_form(literal)?;
-            (text != **literal).then(|| Val::Num(Num::Dec(text.into())))
+            (text != **literal).then(|| Value::Number(Number::Literal(text.into())))
         }
-        Val::Arr(items) => {
+        Value::List(items) => {
             let found = items.iter().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)));
             let (at, first) = found?;
             grow_by(items);
             let rest = items[at + 1..].iter().map(|item| canonical(item).unwrap_or_else(|| item.clone()));
             Some(value::list(items[..at].iter().cloned().chain([first]).chain(rest).collect()))
         }
-        Val::Obj(fields) => {
+        Value::Object(fields) => {
             let (at, first) = fields.values().enumerate().find_map(|(at, item)| Some((at, canonical(item)?)))?;
             grow(OBJECT);
             grow_by_fields(fields);
@@ -776,7 +760,7 @@ fn literal_form(literal: &str) -> Option<String> {
 /// A string unchanged, any other value as its JSON.
 pub fn string(item: Item) -> Item {
     match item.value {
-        Val::TStr(_) => item,
+        Value::Text(_) => item,
         other => written(&other),
     }
 }

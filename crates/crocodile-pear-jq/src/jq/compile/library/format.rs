@@ -2,7 +2,6 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jaq_json::Val;
 
 use crate::hex;
 use crate::jq::eval::code::{Format, Named};
@@ -10,9 +9,10 @@ use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{fail, refuse};
+use crate::json::value::Value;
 
 pub const NATIVES: &[Named] = &[(("format", 1), |it, arguments| {
-    let Val::TStr(name) = &arguments[0].value else {
+    let Value::Text(name) = &arguments[0].value else {
         return refuse("^ is not a valid format", &[&arguments[0].value]);
     };
     let name = format!("@{}", String::from_utf8_lossy(name));
@@ -75,7 +75,7 @@ pub fn apply(format: Format, item: Item) -> ItemR {
 /// Formats the bytes of a string, or of a value's JSON, as text.
 fn bytes(item: Item, make: fn(&[u8], &mut Vec<u8>)) -> ItemR {
     let item = operators::string(item);
-    let Val::TStr(text) = &item.value else { return Ok(item) };
+    let Value::Text(text) = &item.value else { return Ok(item) };
     charge(text.len() / 8);
     // The result is at most six times as long.
     if text.len() > budget::TEXT {
@@ -88,7 +88,7 @@ fn bytes(item: Item, make: fn(&[u8], &mut Vec<u8>)) -> ItemR {
 
 fn decode(item: Item, message: &str, read: fn(&[u8]) -> Option<Vec<u8>>) -> ItemR {
     let item = operators::string(item);
-    let Val::TStr(text) = &item.value else { return Ok(item) };
+    let Value::Text(text) = &item.value else { return Ok(item) };
     charge(text.len() / 8);
     match read(text) {
         Some(bytes) => Ok(bytes.into()),
@@ -118,7 +118,7 @@ fn escaped(text: &[u8], out: &mut Vec<u8>) {
 }
 
 fn row(item: &Item, name: &str, separator: &str, put: Put) -> ItemR {
-    let Val::Arr(items) = &item.value else {
+    let Value::List(items) = &item.value else {
         return refuse(&format!("^ cannot be {name}-formatted, only array"), &[&item.value]);
     };
     let mut out = Vec::new();
@@ -128,10 +128,10 @@ fn row(item: &Item, name: &str, separator: &str, put: Put) -> ItemR {
             out.extend_from_slice(separator.as_bytes());
         }
         match item {
-            Val::Null => {}
-            Val::Num(number) if operators::float(number).is_nan() => {}
-            Val::Bool(_) | Val::Num(_) => scalar(item, &mut out),
-            Val::TStr(text) => {
+            Value::Null => {}
+            Value::Number(number) if operators::float(number).is_nan() => {}
+            Value::Bool(_) | Value::Number(_) => scalar(item, &mut out),
+            Value::Text(text) => {
                 room(out.len() + 2 * text.len());
                 put(text, &mut out);
             }
@@ -141,8 +141,8 @@ fn row(item: &Item, name: &str, separator: &str, put: Put) -> ItemR {
     Ok(out.into())
 }
 
-fn scalar(value: &Val, out: &mut Vec<u8>) {
-    if let Val::TStr(text) = operators::written(value).value {
+fn scalar(value: &Value, out: &mut Vec<u8>) {
+    if let Value::Text(text) = operators::written(value).value {
         out.extend_from_slice(&text);
     }
 }
@@ -157,7 +157,7 @@ fn room(length: usize) {
 fn shell(item: &Item) -> ItemR {
     let one = [item.value.clone()];
     let items = match &item.value {
-        Val::Arr(items) => items.as_slice(),
+        Value::List(items) => items.as_slice(),
         _ => &one,
     };
     let mut out = Vec::new();
@@ -167,8 +167,8 @@ fn shell(item: &Item) -> ItemR {
             out.push(b' ');
         }
         match item {
-            Val::Null | Val::Bool(_) | Val::Num(_) => scalar(item, &mut out),
-            Val::TStr(text) => {
+            Value::Null | Value::Bool(_) | Value::Number(_) => scalar(item, &mut out),
+            Value::Text(text) => {
                 room(out.len() + text.len());
                 out.push(b'\'');
                 text.iter().for_each(|byte| match byte {
@@ -202,7 +202,7 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
 /// Decodes like jq: up to the first `=`, ignoring leftover bits.
 fn base64(item: Item) -> ItemR {
     let item = operators::string(item);
-    let Val::TStr(text) = &item.value else { return Ok(item) };
+    let Value::Text(text) = &item.value else { return Ok(item) };
     charge(text.len() / 4);
     let (mut out, mut bits, mut count) = (Vec::with_capacity(text.len() / 4 * 3), 0u32, 0);
     for byte in text.iter().take_while(|byte| **byte != b'=') {

@@ -1,12 +1,11 @@
 //! Lists: sorting, removing duplicates, flattening, searching.
 
-use jaq_json::Val;
-
 use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, fail, refuse};
+use crate::json::value::Value;
 
 pub const NATIVES: &[Named] = &[
     (("sort", 0), |it, _| Ok(Item::list(ordered(&it)?))),
@@ -21,14 +20,14 @@ pub const NATIVES: &[Named] = &[
     (("indices", 1), indices),
     // An internal helper of jq. The manual does not name it, but programs may call it.
     (("_strindices", 1), |it, arguments| match (&it.value, &arguments[0].value) {
-        (Val::TStr(text), Val::TStr(part)) => Ok(found(text, part)),
-        (Val::TStr(_), part) => refuse("^ is not a string", &[part]),
+        (Value::Text(text), Value::Text(part)) => Ok(found(text, part)),
+        (Value::Text(_), part) => refuse("^ is not a string", &[part]),
         (other, _) => refuse("^ cannot be searched, as it is not a string", &[other]),
     }),
 ];
 
 fn ordered(it: &Item) -> Result<Vec<Item>, Fault> {
-    if !matches!(it.value, Val::Arr(_)) {
+    if !matches!(it.value, Value::List(_)) {
         return refuse("^ cannot be sorted, as it is not an array", &[&it.value]);
     }
     let mut items: Vec<Item> = operators::children(it)?.map(|(_, item)| item).collect();
@@ -43,7 +42,7 @@ fn unique(it: &Item) -> ItemR {
 }
 
 fn extreme(it: &Item, greatest: bool) -> ItemR {
-    if !matches!(it.value, Val::Arr(_)) {
+    if !matches!(it.value, Value::List(_)) {
         return refuse("^ and ^ cannot be iterated over", &[&it.value, &it.value]);
     }
     let items = operators::children(it)?.map(|(_, item)| item);
@@ -56,30 +55,30 @@ fn extreme(it: &Item, greatest: bool) -> ItemR {
 
 fn reverse(it: &Item) -> ItemR {
     match &it.value {
-        Val::Arr(_) => {
+        Value::List(_) => {
             let mut items: Vec<Item> = operators::children(it)?.map(|(_, item)| item).collect();
             items.reverse();
             Ok(Item::list(items))
         }
-        Val::Null => Ok(Item::list(Vec::new())),
-        other if operators::length(other) == 0 && matches!(other, Val::TStr(_) | Val::Obj(_)) => {
+        Value::Null => Ok(Item::list(Vec::new())),
+        other if operators::length(other) == 0 && matches!(other, Value::Text(_) | Value::Object(_)) => {
             Ok(Item::list(Vec::new()))
         }
-        other @ Val::Bool(_) => refuse("^ has no length", &[other]),
-        Val::Num(number) if operators::float(number) == 0.0 => Ok(Item::list(Vec::new())),
+        other @ Value::Bool(_) => refuse("^ has no length", &[other]),
+        Value::Number(number) if operators::float(number) == 0.0 => Ok(Item::list(Vec::new())),
         // jq treats it as a list, starting with its last index.
         other => {
             let last = match other {
-                Val::TStr(text) => operators::characters(text),
+                Value::Text(text) => operators::characters(text),
                 other => operators::length(other),
             };
-            operators::index(it, &Val::from(last.saturating_sub(1)))
+            operators::index(it, &Value::from(last.saturating_sub(1)))
         }
     }
 }
 
 fn bsearch(it: Item, arguments: &[Item]) -> ItemR {
-    let Val::Arr(items) = &it.value else { return refuse("^ cannot be searched from", &[&it.value]) };
+    let Value::List(items) = &it.value else { return refuse("^ cannot be searched from", &[&it.value]) };
     let (mut start, mut end) = (0, items.len());
     while start < end {
         let middle = start + (end - start) / 2;
@@ -94,13 +93,13 @@ fn bsearch(it: Item, arguments: &[Item]) -> ItemR {
 
 fn flatten(it: Item, arguments: &[Item]) -> ItemR {
     let depth = match &arguments[0].value {
-        Val::Num(number) => operators::float(number),
-        other if operators::compare(other, &Val::from(0isize)).is_lt() => -1.0,
+        Value::Number(number) => operators::float(number),
+        other if operators::compare(other, &Value::from(0isize)).is_lt() => -1.0,
         other => {
             // jq fails here only if the list has a list in it.
-            let nested = operators::children(&it)?.any(|(_, part)| matches!(part.value, Val::Arr(_)));
+            let nested = operators::children(&it)?.any(|(_, part)| matches!(part.value, Value::List(_)));
             if nested {
-                return refuse("^ and ^ cannot be subtracted", &[other, &Val::from(1isize)]);
+                return refuse("^ and ^ cannot be subtracted", &[other, &Value::from(1isize)]);
             }
             0.0
         }
@@ -120,7 +119,7 @@ fn flat(it: &Item, levels: f64) -> ItemR {
 }
 
 fn level(item: Item, levels: f64, made: &mut Vec<Item>) -> Result<(), Fault> {
-    if levels == 0.0 || !matches!(item.value, Val::Arr(_)) {
+    if levels == 0.0 || !matches!(item.value, Value::List(_)) {
         budget::push(made, item);
         return Ok(());
     }
@@ -139,8 +138,8 @@ fn join(it: Item, arguments: &[Item]) -> ItemR {
             Some(before) => operators::add(before, separator.clone())?,
         };
         let part = match &part.value {
-            Val::Null => Item::from(""),
-            Val::Bool(_) | Val::Num(_) => operators::string(part),
+            Value::Null => Item::from(""),
+            Value::Bool(_) | Value::Number(_) => operators::string(part),
             _ => part,
         };
         joined = Some(operators::add(before, part)?);
@@ -152,9 +151,9 @@ fn join(it: Item, arguments: &[Item]) -> ItemR {
 fn indices(it: Item, arguments: &[Item]) -> ItemR {
     let wanted = &arguments[0].value;
     match (&it.value, wanted) {
-        (Val::TStr(text), Val::TStr(part)) => Ok(found(text, part)),
-        (Val::Arr(items), Val::Arr(wanted)) => Ok(operators::windows(items, wanted)),
-        (Val::Arr(items), wanted) => {
+        (Value::Text(text), Value::Text(part)) => Ok(found(text, part)),
+        (Value::List(items), Value::List(wanted)) => Ok(operators::windows(items, wanted)),
+        (Value::List(items), wanted) => {
             let found = items.iter().enumerate().filter(|(_, item)| operators::same(item, wanted));
             Ok(found.map(|(at, _)| Item::from(at)).collect())
         }

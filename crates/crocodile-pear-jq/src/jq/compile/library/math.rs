@@ -1,12 +1,11 @@
 //! Numbers: mathematics, and the classes of numbers.
 
-use jaq_json::{Num, Val};
-
 use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::charge;
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, refuse};
+use crate::json::value::{Number, Value};
 
 /// A function of one number.
 macro_rules! one {
@@ -97,7 +96,7 @@ pub const NATIVES: &[Named] = &{
 fn number(item: &Item) -> Result<f64, Fault> {
     charge(4);
     match &item.value {
-        Val::Num(number) => Ok(operators::float(number)),
+        Value::Number(number) => Ok(operators::float(number)),
         other => refuse("^ number required", &[other]),
     }
 }
@@ -105,7 +104,7 @@ fn number(item: &Item) -> Result<f64, Fault> {
 /// Rounds; integers stay as they are.
 fn round(it: Item, round: fn(f64) -> f64) -> ItemR {
     match &it.value {
-        Val::Num(Num::Int(_) | Num::BigInt(_)) => Ok(it),
+        Value::Number(Number::Int(_) | Number::BigInt(_)) => Ok(it),
         _ => Ok(round(number(&it)?).into()),
     }
 }

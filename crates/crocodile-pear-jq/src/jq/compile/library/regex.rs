@@ -6,14 +6,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fancy_regex::{Input, Regex, RegexBuilder};
-use jaq_json::Val;
 
 use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::{self, Item};
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators;
 use crate::jq::value::runtime_error::{Fault, fail, refuse};
-use crate::json::value::{self, kind};
+use crate::json::value::{self, Value, kind};
 
 pub const NATIVES: &[Named] = &[
     (("_match", 2), |it, arguments| {
@@ -63,7 +62,7 @@ pub const NATIVES: &[Named] = &[
         let mut fields = value::Fields::default();
         for (_, capture) in operators::children(&captures)? {
             let name = operators::index(&capture, &value::string("name"))?;
-            if let Val::TStr(_) = name.value {
+            if let Value::Text(_) = name.value {
                 budget::grow(48);
                 fields.insert(name.value, operators::index(&capture, &value::string("string"))?.value);
             }
@@ -72,19 +71,19 @@ pub const NATIVES: &[Named] = &[
     }),
     // A regular expression alone, or in a list with its flags.
     (("_pattern", 0), |it, _| match &it.value {
-        Val::TStr(_) => Ok(Item::list(vec![it, Item::null()])),
-        Val::Arr(items) if !items.is_empty() => Ok(it),
+        Value::Text(_) => Ok(Item::list(vec![it, Item::null()])),
+        Value::List(items) if !items.is_empty() => Ok(it),
         other => fail(format!("{} not a string or array", kind(other))),
     }),
 ];
 
 /// Joins the pieces in one pass: adding them one by one would copy the text for each match.
-fn edited(whole: Item, edits: &Val, tail: &Item) -> Result<Item, Fault> {
+fn edited(whole: Item, edits: &Value, tail: &Item) -> Result<Item, Fault> {
     let (mut texts, tail) = (Vec::<Vec<u8>>::new(), bytes_of(&tail.value));
     for edit in items_of(edits) {
         let [before, replacements] = items_of(edit) else { continue };
         for (at, new) in items_of(replacements).iter().enumerate() {
-            if !matches!(new, Val::TStr(_) | Val::Null) {
+            if !matches!(new, Value::Text(_) | Value::Null) {
                 return refuse("^ and ^ cannot be added", &[before, new]);
             }
             if texts.len() == at {
@@ -117,18 +116,18 @@ fn append(text: &mut Vec<u8>, piece: &[u8]) {
     text.extend_from_slice(piece);
 }
 
-fn items_of(value: &Val) -> &[Val] {
-    if let Val::Arr(items) = value { items } else { &[] }
+fn items_of(value: &Value) -> &[Value] {
+    if let Value::List(items) = value { items } else { &[] }
 }
 
-fn bytes_of(value: &Val) -> &[u8] {
-    if let Val::TStr(text) = value { text } else { &[] }
+fn bytes_of(value: &Value) -> &[u8] {
+    if let Value::Text(text) = value { text } else { &[] }
 }
 
 fn global(flags: &Item) -> Result<String, Fault> {
     match &flags.value {
-        Val::Null => Ok("g".to_owned()),
-        Val::TStr(flags) => Ok(format!("{}g", String::from_utf8_lossy(flags))),
+        Value::Null => Ok("g".to_owned()),
+        Value::Text(flags) => Ok(format!("{}g", String::from_utf8_lossy(flags))),
         other => refuse("^ and ^ cannot be added", &[other, &value::string("g")]),
     }
 }
@@ -247,8 +246,8 @@ impl Flags {
     fn from_item(item: &Item) -> Result<Self, Fault> {
         let mut flags = Flags::default();
         let letters = match &item.value {
-            Val::Null => return Ok(flags),
-            Val::TStr(letters) => letters,
+            Value::Null => return Ok(flags),
+            Value::Text(letters) => letters,
             other => return refuse("^ is not a string", &[other]),
         };
         for letter in letters.iter() {
@@ -368,10 +367,10 @@ fn ends(pattern: &str) -> String {
 
 impl Search {
     fn new(text: &Item, source: &Item, flags: &Item) -> Result<Self, Fault> {
-        let Val::TStr(text) = &text.value else {
+        let Value::Text(text) = &text.value else {
             return refuse("^ cannot be matched, as it is not a string", &[&text.value]);
         };
-        let Val::TStr(source) = &source.value else { return refuse("^ is not a string", &[&source.value]) };
+        let Value::Text(source) = &source.value else { return refuse("^ is not a string", &[&source.value]) };
         let flags = Flags::from_item(flags)?;
         let regex = compiled(source, flags)?;
         let text: &Bytes = text;

@@ -1,17 +1,17 @@
 //! Text: cutting, trimming, changing case.
 
 use bytes::Bytes;
-use jaq_json::Val;
 
 use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, fail, refuse};
+use crate::json::value::Value;
 
 pub const NATIVES: &[Named] = &[
     (("utf8bytelength", 0), |it, _| match &it.value {
-        Val::TStr(text) => Ok(text.len().into()),
+        Value::Text(text) => Ok(text.len().into()),
         other => refuse("^ only strings have UTF-8 byte length", &[other]),
     }),
     (("startswith", 1), |it, arguments| {
@@ -38,7 +38,7 @@ pub const NATIVES: &[Named] = &[
     (("ascii_downcase", 0), |it, _| cased(&it, <[u8]>::to_ascii_lowercase)),
     (("ascii_upcase", 0), |it, _| cased(&it, <[u8]>::to_ascii_uppercase)),
     (("split", 1), |it, arguments| match (&it.value, &arguments[0].value) {
-        (Val::TStr(text), Val::TStr(separator)) => {
+        (Value::Text(text), Value::Text(separator)) => {
             charge(1 + (text.len() + separator.len()) / 64);
             Ok(operators::split(text, separator))
         }
@@ -48,7 +48,7 @@ pub const NATIVES: &[Named] = &[
 
 fn both<'a>(it: &'a Item, other: &'a Item, name: &str) -> Result<(&'a Bytes, &'a Bytes), Fault> {
     match (&it.value, &other.value) {
-        (Val::TStr(text), Val::TStr(part)) => {
+        (Value::Text(text), Value::Text(part)) => {
             charge(1 + part.len() / 64);
             Ok((text, part))
         }
@@ -57,7 +57,7 @@ fn both<'a>(it: &'a Item, other: &'a Item, name: &str) -> Result<(&'a Bytes, &'a
 }
 
 fn trim(it: &Item, trim: fn(&str) -> &str) -> ItemR {
-    let Val::TStr(text) = &it.value else { return fail("trim input must be a string") };
+    let Value::Text(text) = &it.value else { return fail("trim input must be a string") };
     charge(1 + text.len() / 32);
     Ok(match std::str::from_utf8(text) {
         Ok(plain) => Item::text(text.slice_ref(trim(plain).as_bytes())),
@@ -66,18 +66,18 @@ fn trim(it: &Item, trim: fn(&str) -> &str) -> ItemR {
 }
 
 fn explode(it: &Item) -> ItemR {
-    let Val::TStr(text) = &it.value else { return fail("explode input must be a string") };
+    let Value::Text(text) = &it.value else { return fail("explode input must be a string") };
     Ok(String::from_utf8_lossy(text).chars().map(|character| Item::from(character as usize)).collect())
 }
 
 fn implode(it: &Item) -> ItemR {
-    let Val::Arr(items) = &it.value else { return fail("implode input must be an array") };
+    let Value::List(items) = &it.value else { return fail("implode input must be an array") };
     charge(items.len());
     budget::text(items.len());
     let mut text = String::with_capacity(items.len());
     for item in items.iter() {
         let number = match item {
-            Val::Num(number) => operators::float(number),
+            Value::Number(number) => operators::float(number),
             _ => f64::NAN,
         };
         if number.is_nan() {
@@ -91,6 +91,6 @@ fn implode(it: &Item) -> ItemR {
 }
 
 fn cased(it: &Item, change: fn(&[u8]) -> Vec<u8>) -> ItemR {
-    let Val::TStr(text) = &it.value else { return fail("explode input must be a string") };
+    let Value::Text(text) = &it.value else { return fail("explode input must be a string") };
     Ok(change(text).into())
 }

@@ -1,13 +1,12 @@
 //! Times in UTC: as seconds since 1970, as a list of parts, and as text.
 
-use jaq_json::Val;
-
 use crate::calendar::Day;
 use crate::jq::eval::code::Named;
 use crate::jq::value::bounded::Item;
 use crate::jq::value::budget::charge;
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, fail};
+use crate::json::value::Value;
 
 const DAY: i64 = 86_400;
 
@@ -38,7 +37,7 @@ pub const NATIVES: &[Named] = &[
     }),
     (("gmtime", 0), |it, _| gmtime(&it)),
     (("mktime", 0), |it, _| match &it.value {
-        Val::Arr(_) => match Time::from_item(&it)? {
+        Value::List(_) => match Time::from_item(&it)? {
             Some(time) => Ok((time.seconds() as isize).into()),
             None => fail("mktime requires parsed datetime inputs"),
         },
@@ -98,7 +97,7 @@ impl Time {
     fn from_item(item: &Item) -> Result<Option<Self>, Fault> {
         let mut parts = [1900, 0i64, 0, 0, 0, 0, 0, 0];
         for (part, (_, item)) in parts.iter_mut().zip(operators::children(item)?) {
-            let Val::Num(number) = &item.value else { return Ok(None) };
+            let Value::Number(number) = &item.value else { return Ok(None) };
             let number = operators::float(number);
             if number.is_nan() {
                 return Ok(None);
@@ -120,7 +119,7 @@ impl Time {
 }
 
 fn gmtime(it: &Item) -> ItemR {
-    let Val::Num(number) = &it.value else { return fail("gmtime() requires numeric inputs") };
+    let Value::Number(number) = &it.value else { return fail("gmtime() requires numeric inputs") };
     let seconds = operators::float(number);
     // C fails for years that do not fit its int.
     if !(-6.7e16..6.7e16).contains(&seconds) {
@@ -132,11 +131,11 @@ fn gmtime(it: &Item) -> ItemR {
 
 fn strftime(it: Item, arguments: &[Item]) -> ItemR {
     let parts = match &it.value {
-        Val::Num(_) => gmtime(&it)?,
-        Val::Arr(_) => it,
+        Value::Number(_) => gmtime(&it)?,
+        Value::List(_) => it,
         _ => return fail("strftime/1 requires parsed datetime inputs"),
     };
-    let Val::TStr(format) = &arguments[0].value else { return fail("strftime/1 requires a string format") };
+    let Value::Text(format) = &arguments[0].value else { return fail("strftime/1 requires a string format") };
     let Some(time) = Time::from_item(&parts)? else { return fail("strftime/1 requires parsed datetime inputs") };
     if format.len() > LONG {
         return fail("strftime/1: the format is too long");
@@ -258,7 +257,7 @@ fn week(time: &Time) -> (i64, i64) {
 }
 
 fn strptime(it: Item, arguments: &[Item]) -> ItemR {
-    let (Val::TStr(text), Val::TStr(format)) = (&it.value, &arguments[0].value) else {
+    let (Value::Text(text), Value::Text(format)) = (&it.value, &arguments[0].value) else {
         return fail("strptime/1 requires string inputs and arguments");
     };
     charge(1 + text.len().min(LONG) + format.len());
@@ -282,7 +281,7 @@ fn strptime(it: Item, arguments: &[Item]) -> ItemR {
 
 /// The seconds of a date (RFC 3339), with its offset and its fraction.
 fn from_date(it: Item) -> ItemR {
-    if let Val::TStr(text) = &it.value
+    if let Value::Text(text) = &it.value
         && text.len() <= 64
         && let Some((seconds, fraction)) = std::str::from_utf8(text).ok().and_then(rfc3339)
     {
@@ -342,7 +341,7 @@ fn rfc3339(text: &str) -> Option<(i64, f64)> {
 
 /// The seconds of a date in this format, with the offset that `%z` reads.
 fn from_format(it: Item, arguments: &[Item]) -> ItemR {
-    let (Val::TStr(text), Val::TStr(format)) = (&it.value, &arguments[0].value) else {
+    let (Value::Text(text), Value::Text(format)) = (&it.value, &arguments[0].value) else {
         return fail("fromdate/1 requires string inputs and arguments");
     };
     charge(1 + text.len().min(LONG) + format.len());

@@ -1,7 +1,6 @@
 //! Functions for every type of value: its type, its text, what it contains.
 
 use bytes::Bytes;
-use jaq_json::{Num, Val};
 
 use crate::jq::eval::code::Named;
 use crate::jq::eval::paths;
@@ -10,7 +9,7 @@ use crate::jq::value::budget::{self, charge};
 use crate::jq::value::operators::{self, ItemR};
 use crate::jq::value::runtime_error::{Fault, fail, refuse};
 use crate::json;
-use crate::json::value::kind;
+use crate::json::value::{Number, Value, kind};
 
 pub const NATIVES: &[Named] = &[
     (("not", 0), |it, _| Ok((!it.holds()).into())),
@@ -35,36 +34,38 @@ pub const NATIVES: &[Named] = &[
 fn length(it: Item, _: &[Item]) -> ItemR {
     charge(1);
     Ok(match &it.value {
-        Val::Null => 0usize.into(),
-        Val::Num(Num::Dec(literal)) if literal.starts_with('-') => return operators::negate(it),
-        Val::Num(number) if operators::float(number) < 0.0 => return operators::negate(it),
-        Val::Num(_) => it,
-        Val::TStr(text) => operators::characters(text).into(),
-        Val::BStr(bytes) => bytes.len().into(),
-        Val::Arr(items) => items.len().into(),
-        Val::Obj(fields) => fields.len().into(),
-        other @ Val::Bool(_) => return refuse("^ has no length", &[other]),
+        Value::Null => 0usize.into(),
+        Value::Number(Number::Literal(literal)) if literal.starts_with('-') => return operators::negate(it),
+        Value::Number(number) if operators::float(number) < 0.0 => return operators::negate(it),
+        Value::Number(_) => it,
+        Value::Text(text) => operators::characters(text).into(),
+        Value::Bytes(bytes) => bytes.len().into(),
+        Value::List(items) => items.len().into(),
+        Value::Object(fields) => fields.len().into(),
+        other @ Value::Bool(_) => return refuse("^ has no length", &[other]),
     })
 }
 
 fn contains(it: Item, arguments: &[Item]) -> ItemR {
     let other = &arguments[0].value;
-    let unlike = matches!((&it.value, other), (Val::Bool(one), Val::Bool(other)) if one != other);
+    let unlike = matches!((&it.value, other), (Value::Bool(one), Value::Bool(other)) if one != other);
     if unlike || kind(&it.value) != kind(other) {
         return refuse("^ and ^ cannot have their containment checked", &[&it.value, other]);
     }
     Ok(within(&it.value, other).into())
 }
 
-fn within(it: &Val, other: &Val) -> bool {
+fn within(it: &Value, other: &Value) -> bool {
     charge(1);
     match (it, other) {
-        (Val::TStr(text), Val::TStr(part)) => {
+        (Value::Text(text), Value::Text(part)) => {
             charge((text.len() + part.len()) / 64);
             memchr::memmem::find(text, part).is_some()
         }
-        (Val::Arr(items), Val::Arr(parts)) => parts.iter().all(|part| items.iter().any(|item| within(item, part))),
-        (Val::Obj(fields), Val::Obj(parts)) => {
+        (Value::List(items), Value::List(parts)) => {
+            parts.iter().all(|part| items.iter().any(|item| within(item, part)))
+        }
+        (Value::Object(fields), Value::Object(parts)) => {
             parts.iter().all(|(key, part)| fields.get(key).is_some_and(|field| within(field, part)))
         }
         _ => operators::same(it, other),
@@ -75,9 +76,9 @@ fn has(it: Item, arguments: &[Item]) -> ItemR {
     let key = &arguments[0].value;
     charge(1 + operators::length(key) / 64);
     match (&it.value, key) {
-        (Val::Null, _) => Ok(false.into()),
-        (Val::Obj(fields), name @ Val::TStr(_)) => Ok(fields.contains_key(name).into()),
-        (Val::Arr(items), Val::Num(number)) => {
+        (Value::Null, _) => Ok(false.into()),
+        (Value::Object(fields), name @ Value::Text(_)) => Ok(fields.contains_key(name).into()),
+        (Value::List(items), Value::Number(number)) => {
             let at = operators::float(number);
             Ok((at > -1.0 && at < items.len() as f64).into())
         }
@@ -87,17 +88,17 @@ fn has(it: Item, arguments: &[Item]) -> ItemR {
 
 fn keys(it: &Item, sorted: bool) -> ItemR {
     match &it.value {
-        Val::Obj(fields) if sorted => {
+        Value::Object(fields) if sorted => {
             Ok(operators::sorted(fields).into_iter().map(|key| Item::bounded(key, 0)).collect())
         }
-        Val::Obj(fields) => Ok(fields.keys().map(|key| Item::bounded(key.clone(), 0)).collect()),
-        Val::Arr(items) => Ok((0..items.len()).map(Item::from).collect()),
+        Value::Object(fields) => Ok(fields.keys().map(|key| Item::bounded(key.clone(), 0)).collect()),
+        Value::List(items) => Ok((0..items.len()).map(Item::from).collect()),
         other => refuse("^ has no keys", &[other]),
     }
 }
 
 fn entries(it: &Item) -> ItemR {
-    if !matches!(it.value, Val::Obj(_) | Val::Arr(_)) {
+    if !matches!(it.value, Value::Object(_) | Value::List(_)) {
         return refuse("^ has no keys", &[&it.value]);
     }
     let entry = |(key, value)| Item::object([("key", Item::bounded(key, 0)), ("value", value)]);
@@ -110,10 +111,10 @@ fn setpath(it: Item, arguments: &[Item]) -> ItemR {
 }
 
 fn delpaths(it: Item, arguments: &[Item]) -> ItemR {
-    let Val::Arr(wanted) = &arguments[0].value else { return fail("Paths must be specified as an array") };
+    let Value::List(wanted) = &arguments[0].value else { return fail("Paths must be specified as an array") };
     let mut all = Vec::with_capacity(wanted.len());
     for path in wanted.iter() {
-        let Val::Arr(keys) = path else {
+        let Value::List(keys) = path else {
             return fail(format!("Path must be specified as array, not {}", kind(path)));
         };
         if keys.len() > paths::LONGEST {
@@ -126,7 +127,7 @@ fn delpaths(it: Item, arguments: &[Item]) -> ItemR {
 }
 
 fn parse(it: &Item) -> ItemR {
-    let Val::TStr(text) = &it.value else { return refuse("^ only strings can be parsed", &[&it.value]) };
+    let Value::Text(text) = &it.value else { return refuse("^ only strings can be parsed", &[&it.value]) };
     charge(1 + text.len() / 4);
     // jq accepts them, too.
     if matches!(&***text, b"nan" | b"NaN" | b"-nan" | b"-NaN") {
@@ -192,8 +193,8 @@ fn number(word: &[u8]) -> bool {
 
 fn converted(it: Item) -> ItemR {
     match &it.value {
-        Val::Num(_) => Ok(it),
-        Val::TStr(text) if text.len() <= 1000 => match literal(text) {
+        Value::Number(_) => Ok(it),
+        Value::Text(text) if text.len() <= 1000 => match literal(text) {
             Some(number) => Ok(number),
             None => refuse("^ cannot be parsed as a number", &[&it.value]),
         },
@@ -237,9 +238,9 @@ fn literal(text: &[u8]) -> Option<Item> {
 
 fn boolean(it: Item) -> ItemR {
     match &it.value {
-        Val::Bool(_) => Ok(it),
-        Val::TStr(text) if &***text == b"true" => Ok(true.into()),
-        Val::TStr(text) if &***text == b"false" => Ok(false.into()),
+        Value::Bool(_) => Ok(it),
+        Value::Text(text) if &***text == b"true" => Ok(true.into()),
+        Value::Text(text) if &***text == b"false" => Ok(false.into()),
         other => refuse("^ cannot be parsed as a boolean", &[other]),
     }
 }
