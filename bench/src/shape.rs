@@ -8,10 +8,6 @@ use clap::Args;
 use crocodile_pear::unstable::jq::{self, Data, Filter};
 use crocodile_pear::unstable::json::{self, Raw};
 
-use jaq_core::load::{Arena, File, Loader};
-use jaq_core::{Compiler, Ctx, Vars, data::JustLut};
-use jaq_json::Val;
-
 use crate::Result;
 use crate::report::{Sheet, Style, median, say};
 
@@ -64,7 +60,6 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let transform = compile(TRANSFORM, &[])?;
     show("transform", length, time(rounds, || parsed(&transform, &body)));
-    alone(TRANSFORM, |bare| show("transform, jaq alone", length, time(rounds, || bare(&body))))?;
     sheet.print(Style::choose(options.markdown))?;
     say(&format!("select: {SELECT}\nmerge: {MERGE}\ntransform: {TRANSFORM}"))?;
     Ok(())
@@ -82,28 +77,6 @@ fn parsed(filter: &Filter, body: &Bytes) -> bool {
     let run = |value| filter.run(value, &mut |_| jq::null());
     let outputs = json::read(body).and_then(run);
     outputs.is_ok_and(|outputs| outputs.first().is_some_and(|output| json::to_bytes(output).is_ok()))
-}
-
-/// The engine with its own reader, values, library and writer, as its authors use it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the body is the bench's own, and it is the engine's reader that is measured"
-)]
-fn alone(source: &str, with: impl FnOnce(&dyn Fn(&Bytes) -> bool)) -> Result<()> {
-    let arena = Arena::default();
-    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    let modules = Loader::new(definitions).load(&arena, File { code: source, path: () });
-    let modules = modules.map_err(|errors| format!("{source}: {errors:?}"))?;
-    let filter = Compiler::default().with_funs(functions).compile(modules);
-    let filter = filter.map_err(|errors| format!("{source}: {errors:?}"))?;
-    with(&|body| {
-        let Ok(input) = jaq_json::read::parse_single(body) else { return false };
-        let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
-        let output = filter.id.run((context, input)).next();
-        output.is_some_and(|output| output.is_ok_and(|output| !black_box(output.to_string()).is_empty()))
-    });
-    Ok(())
 }
 
 /// Three bodies as they come in, to one as it leaves.

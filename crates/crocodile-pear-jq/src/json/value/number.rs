@@ -172,7 +172,8 @@ impl fmt::Display for Number {
     }
 }
 
-#[cfg(all(test, feature = "expressions"))]
+#[cfg(feature = "expressions")]
+#[cfg(test)]
 mod tests {
     use super::*;
 
