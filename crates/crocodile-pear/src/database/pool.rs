@@ -1,6 +1,9 @@
 //! The connections of a database: one bound over all cores, opened as they are needed, kept, and handed from one statement to the
 //! next. A connection lives on the core that opened it; another core uses it when it has none of its own and may open none.
 
+#[cfg(test)]
+mod model;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,6 +70,9 @@ pub(super) struct DatabasePool {
     /// Whether no configuration has it any more: no connection is used again.
     retired: AtomicBool,
     logged: LogLimiter,
+    /// The server of a test.
+    #[cfg(test)]
+    played: std::sync::OnceLock<model::PlayedServer>,
 }
 
 /// Guarded by a lock, held for some nanoseconds.
@@ -167,6 +173,8 @@ impl DatabasePool {
             pooled: AtomicBool::new(false),
             retired: AtomicBool::new(false),
             logged: LogLimiter::default(),
+            #[cfg(test)]
+            played: std::sync::OnceLock::new(),
         }
     }
 
@@ -377,6 +385,10 @@ impl DatabasePool {
 
     async fn connect(&self, core: usize) -> Result<PooledConnection, String> {
         let generation = self.generation.load(Relaxed);
+        #[cfg(test)]
+        if let Some(server) = self.played.get() {
+            return server.connect(core, generation).await;
+        }
         let Connected { client, connection, pooled, naming, host } = self.address.connect(self.bounds.connect).await?;
         tokio::spawn(async move {
             // The statements on it get the reason.

@@ -6,9 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const THREADS: usize = 64;
 
 pub fn index() -> usize {
+    #[cfg(test)]
+    if let Some(played) = PLAYED.get() {
+        return played;
+    }
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
     INDEX.with(|index| *index)
+}
+
+#[cfg(test)]
+thread_local!(static PLAYED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) });
+
+/// Runs a test's part as if this thread were another.
+#[cfg(test)]
+pub fn with<T>(index: usize, run: impl FnOnce() -> T) -> T {
+    let before = PLAYED.replace(Some(index));
+    let done = run();
+    PLAYED.set(before);
+    done
 }
 
 /// Which of so many places is this thread's. Where there are enough, no division is needed.

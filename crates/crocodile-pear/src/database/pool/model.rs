@@ -1,0 +1,254 @@
+//! Statements on several cores, over a server that is only played: it refuses, is silent, closes connections, and has a bound of
+//! its own, as chance has it.
+//!
+//! The clock stands still while any task can run. A statement that waits although a connection is idle or may be opened waits for
+//! nobody: that is what these tests look for.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crocodile_pear_peers::test_rng::TestRng;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_postgres::{Config, NoTls};
+
+use super::{DatabasePool, PoolBounds, PooledConnection};
+use crate::config::spec::{Located, Secret};
+use crate::database::address::DatabaseAddress;
+use crate::database::query::Access;
+use crate::database::spec::Statements;
+use crate::error::Kind;
+use crate::runtime::thread_id;
+
+/// Statements of one play, which begin within two seconds.
+const STATEMENTS: usize = 60;
+
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// The way in which the server meets a connection that is opened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mood {
+    Serves,
+    Refuses,
+    Silent,
+}
+
+/// A server that is only played.
+#[derive(Clone)]
+pub(super) struct PlayedServer(Arc<ServerState>);
+
+struct ServerState {
+    mood: Mutex<Mood>,
+    /// The most connections that it has, and those that it has.
+    most: AtomicUsize,
+    sessions: Arc<AtomicUsize>,
+    dice: Mutex<TestRng>,
+    open: Mutex<Vec<AbortHandle>>,
+}
+
+impl PlayedServer {
+    fn new(seed: u64, most: usize) -> Self {
+        PlayedServer(Arc::new(ServerState {
+            mood: Mutex::new(Mood::Serves),
+            most: AtomicUsize::new(most),
+            sessions: Arc::default(),
+            dice: Mutex::new(TestRng(seed)),
+            open: Mutex::default(),
+        }))
+    }
+
+    pub(super) async fn connect(&self, core: usize, generation: u32) -> Result<PooledConnection, String> {
+        let state = &*self.0;
+        let takes = state.dice.lock().expect("whole").number(20);
+        sleep(Duration::from_millis(takes)).await;
+        let mood = *state.mood.lock().expect("whole");
+        if mood == Mood::Silent {
+            sleep(CONNECT).await;
+        }
+        if mood != Mood::Serves || state.sessions.load(Relaxed) >= state.most.load(Relaxed) {
+            return Err(format!("the server {mood:?}"));
+        }
+        let (ours, theirs) = duplex(1024);
+        let session = Session::begin(&state.sessions);
+        let served = tokio::spawn(serve(theirs, session)).abort_handle();
+        state.open.lock().expect("whole").push(served);
+        let connected = Config::new().user("u").connect_raw(ours, NoTls).await;
+        let (client, connection) = connected.map_err(|error| error.to_string())?;
+        tokio::spawn(connection);
+        Ok(PooledConnection { client, core: core as u16, host: 0, named: true, generation, prepared: Vec::new() })
+    }
+
+    /// Changes its mood, or its bound, or closes some of its connections.
+    fn change(&self, dice: &mut TestRng) {
+        match dice.below(6) {
+            0 => *self.0.mood.lock().expect("whole") = Mood::Refuses,
+            1 => *self.0.mood.lock().expect("whole") = Mood::Silent,
+            2 => self.0.most.store(dice.below(6), Relaxed),
+            3 => {
+                let mut open = self.0.open.lock().expect("whole");
+                open.extract_if(.., |_| dice.rare(2)).for_each(|served| served.abort());
+            }
+            _ => self.recover(),
+        }
+    }
+
+    fn recover(&self) {
+        *self.0.mood.lock().expect("whole") = Mood::Serves;
+        self.0.most.store(10, Relaxed);
+    }
+}
+
+/// Counts a connection of the server.
+struct Session(Arc<AtomicUsize>);
+
+impl Session {
+    fn begin(sessions: &Arc<AtomicUsize>) -> Self {
+        sessions.fetch_add(1, Relaxed);
+        Session(sessions.clone())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Greets, and reads until the client has gone.
+async fn serve(mut stream: DuplexStream, session: Session) {
+    let mut bytes = [0; 1024];
+    // Authenticated, and ready.
+    let greeting = [&b"R\0\0\0\x08\0\0\0\0"[..], b"Z\0\0\0\x05I"].concat();
+    if stream.read(&mut bytes).await.is_ok_and(|read| read > 0) && stream.write_all(&greeting).await.is_ok() {
+        while stream.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
+    }
+    drop(session);
+}
+
+/// Runs what a task does as if its thread were that of a core.
+async fn on_core<T>(core: usize, task: impl Future<Output = T>) -> T {
+    let mut task = pin!(task);
+    poll_fn(|cx| thread_id::with(core, || task.as_mut().poll(cx))).await
+}
+
+fn pool(dice: &mut TestRng, server: &PlayedServer) -> Arc<DatabasePool> {
+    let url = Located::from(Secret::from("postgres://u@127.0.0.1/d".to_owned()));
+    let address =
+        DatabaseAddress::compile(&url, None, &|_| unreachable!(), &mut Default::default()).expect("an address");
+    let wait = Duration::from_millis(dice.of(&[50, 1_000, 5_000]));
+    let bounds = PoolBounds {
+        most: 1 + dice.below(6),
+        waiting: dice.of(&[0, 3, 100]),
+        wait,
+        connect: CONNECT,
+        statements: Statements::Named,
+    };
+    let pool = DatabasePool::new("main".into(), address, bounds, Access::ReadWrite);
+    assert!(pool.played.set(server.clone()).is_ok());
+    Arc::new(pool)
+}
+
+/// A statement: its core, when it begins, and when its client leaves.
+async fn statement(seed: u64, pool: Arc<DatabasePool>, used: Arc<AtomicUsize>) {
+    let mut dice = TestRng(seed);
+    sleep(Duration::from_millis(dice.number(2_000))).await;
+    let leaves = if dice.rare(5) { dice.number(300) } else { 60_000 };
+    let began = Instant::now();
+    let run = async {
+        let leased = pool.lease().await;
+        // An attempt that has begun may end later than one may wait.
+        let longest = pool.bounds.wait + CONNECT * 3 + Duration::from_millis(100);
+        assert!(began.elapsed() <= longest, "{:?} of {:?}", began.elapsed(), pool.bounds.wait);
+        let lease = match leased {
+            Ok(lease) => lease,
+            Err(error) => return assert!(matches!(error.kind(), Kind::Busy | Kind::Unavailable), "{error:?}"),
+        };
+        assert!(used.fetch_add(1, Relaxed) < pool.bounds.most, "more connections than there may be");
+        let used = Held(used);
+        let longest = if dice.rare(6) { 2_000 } else { 60 };
+        sleep(Duration::from_millis(dice.number(longest))).await;
+        drop(used);
+        if dice.rare(8) {
+            lease.discard();
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(leaves), run).await;
+}
+
+/// Counts a connection that is used.
+struct Held(Arc<AtomicUsize>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Checks the counts, and that nobody waits for nothing.
+fn check(seed: u64, pool: &DatabasePool) {
+    let state = pool.lock();
+    let idle: usize = state.idle.iter().map(Vec::len).sum();
+    let waiting = state.queues.iter().flatten().filter(|waiter| !waiter.sender.is_closed()).count();
+    let owned: usize = state.owned.iter().sum();
+    let shown = format!(
+        "seed {seed}: {waiting} wait, {idle} idle, {} live, {} open, {owned} owned, {} at most, pauses: {}",
+        state.live,
+        state.open,
+        pool.bounds.most,
+        state.pauses()
+    );
+    assert!(idle <= state.live && state.live <= state.open && state.open <= pool.bounds.most, "{shown}");
+    assert_eq!(owned, state.open, "{shown}");
+    for (core, links) in state.idle.iter().enumerate() {
+        assert_eq!(links.is_empty(), state.resting & 1 << core == 0, "{shown}");
+    }
+    assert!(waiting == 0 || idle == 0, "a connection is idle, {shown}");
+    assert!(waiting == 0 || state.open == pool.bounds.most || state.open > state.live, "nobody opens one, {shown}");
+}
+
+async fn play(seed: u64) {
+    let mut dice = TestRng(seed);
+    let most = dice.of(&[1, 3, 10]);
+    let server = PlayedServer::new(dice.roll(), most);
+    let pool = pool(&mut dice, &server);
+    let used = Arc::default();
+    let mut statements = JoinSet::new();
+    for _ in 0..STATEMENTS {
+        let (core, seed) = (dice.below(3), dice.roll());
+        statements.spawn(on_core(core, statement(seed, pool.clone(), Arc::clone(&used))));
+    }
+    let mut next = Instant::now();
+    while !statements.is_empty() {
+        next += Duration::from_millis(7);
+        sleep_until(next).await;
+        if dice.rare(20) {
+            server.change(&mut dice);
+        }
+        // What has the same time has had its turn.
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        check(seed, &pool);
+        while let Some(ended) = statements.try_join_next() {
+            ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
+    // Attempts that go on end, too.
+    sleep(CONNECT * 4).await;
+    let (in_use, idle, waiting) = pool.counts();
+    let state = pool.lock();
+    assert_eq!((in_use, waiting, state.open, state.queued), (0, 0, idle, 0), "seed {seed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_statement_waits_while_a_connection_is_idle_or_may_be_opened() {
+    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok());
+    for seed in 0..count.unwrap_or(30) {
+        play(seed).await;
+    }
+}
