@@ -1,5 +1,8 @@
 //! Which thread this is, for everything that is kept once for each thread.
 
+#[cfg(test)]
+pub mod model;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More than the cores of most machines. Threads beyond it share what is kept, which must stay exact.
@@ -7,24 +10,12 @@ pub const THREADS: usize = 64;
 
 pub fn index() -> usize {
     #[cfg(test)]
-    if let Some(played) = PLAYED.get() {
+    if let Some(played) = model::played() {
         return played;
     }
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREADS);
     INDEX.with(|index| *index)
-}
-
-#[cfg(test)]
-thread_local!(static PLAYED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) });
-
-/// Runs a test's part as if this thread were another.
-#[cfg(test)]
-pub fn with<T>(index: usize, run: impl FnOnce() -> T) -> T {
-    let before = PLAYED.replace(Some(index));
-    let done = run();
-    PLAYED.set(before);
-    done
 }
 
 /// Which of so many places is this thread's. Where there are enough, no division is needed.

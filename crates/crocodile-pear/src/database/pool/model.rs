@@ -133,7 +133,7 @@ async fn serve(mut stream: DuplexStream, session: Session) {
 /// Runs what a task does as if its thread were that of a core.
 async fn on_core<T>(core: usize, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
-    poll_fn(|cx| thread_id::with(core, || task.as_mut().poll(cx))).await
+    poll_fn(|cx| thread_id::model::with(core, || task.as_mut().poll(cx))).await
 }
 
 fn pool(dice: &mut TestRng, server: &PlayedServer) -> Arc<DatabasePool> {
