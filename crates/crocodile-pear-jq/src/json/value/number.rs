@@ -85,31 +85,24 @@ impl Number {
         &self,
         other: &Self,
         machine: fn(isize, isize) -> Option<isize>,
-        large: fn(BigInt, BigInt) -> BigInt,
+        large: fn(&BigInt, &BigInt) -> BigInt,
         float: fn(f64, f64) -> f64,
     ) -> Self {
-        if let (Number::Int(left), Number::Int(right)) = (self, other)
-            && let Some(number) = machine(*left, *right)
-        {
-            return Number::Int(number);
-        }
-        match (self.to_large(), other.to_large()) {
-            (Some(left), Some(right)) => Number::from_large(large(left, right)),
-            _ => Number::Float(float(self.to_float(), other.to_float())),
-        }
+        Number::from_large(match (self, other) {
+            (Number::Int(left), Number::Int(right)) => match machine(*left, *right) {
+                Some(number) => return Number::Int(number),
+                None => large(&(*left).into(), &(*right).into()),
+            },
+            (Number::Int(left), Number::BigInt(right)) => large(&(*left).into(), right),
+            (Number::BigInt(left), Number::Int(right)) => large(left, &(*right).into()),
+            (Number::BigInt(left), Number::BigInt(right)) => large(left, right),
+            _ => return Number::Float(float(self.to_float(), other.to_float())),
+        })
     }
 
     /// A machine word where it fits.
     fn from_large(number: BigInt) -> Self {
         isize::try_from(&number).map_or_else(|_| Number::BigInt(number.into()), Number::Int)
-    }
-
-    fn to_large(&self) -> Option<BigInt> {
-        match self {
-            Number::Int(number) => Some((*number).into()),
-            Number::BigInt(number) => Some((**number).clone()),
-            _ => None,
-        }
     }
 }
 
@@ -124,12 +117,32 @@ impl Ord for Number {
             (Number::BigInt(left), Number::Int(right)) => (**left).cmp(&BigInt::from(*right)),
             #[cfg(feature = "expressions")]
             (Number::Int(left), Number::BigInt(right)) => BigInt::from(*left).cmp(right),
-            _ => compare(self.to_float(), other.to_float()),
+            _ => compare(self.to_float(), other.to_float()).then_with(|| self.beyond_floats(other)),
         }
     }
 }
 
-/// Compares as jq does: nan is less than every number, itself included, and both zeros are the same.
+impl Number {
+    /// Compares numbers of which both are infinite as floats: an integer is always finite.
+    #[cfg(feature = "expressions")]
+    fn beyond_floats(&self, other: &Self) -> Ordering {
+        let distance = |number: &Self| match number {
+            Number::BigInt(_) => 0.0,
+            other => other.to_float(),
+        };
+        match self.to_float().is_infinite() {
+            true => compare(distance(self), distance(other)),
+            false => Ordering::Equal,
+        }
+    }
+
+    #[cfg(not(feature = "expressions"))]
+    fn beyond_floats(&self, _other: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+/// Compares as jq does: nan is less than every number, also than itself. Both zeros are equal.
 fn compare(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or(if left.is_nan() { Ordering::Less } else { Ordering::Greater })
 }
@@ -205,6 +218,7 @@ mod tests {
         let ordered = [
             Number::Float(f64::NAN),
             Number::Float(f64::NEG_INFINITY),
+            number(&format!("-{}", "9".repeat(400))),
             number("-9223372036854775809"),
             Number::Int(isize::MIN + 1025),
             literal("-0.5"),
@@ -213,6 +227,7 @@ mod tests {
             Number::Int(2),
             number("9223372036854775809"),
             number("9223372036854775810"),
+            number(&"9".repeat(400)),
             literal("1e400"),
         ];
         for (left, right) in ordered.iter().zip(&ordered[1..]) {
