@@ -12,7 +12,6 @@ use super::syntax::compile_error::Fault;
 use super::syntax::lex::{fault, offset};
 use super::syntax::parse::parse;
 use super::syntax::{ast, foreign_syntax, read_fields};
-use super::value::budget::Budget;
 use byte_paths::Native;
 use filter::{Filter, Program};
 use library::REFUSED;
@@ -91,7 +90,6 @@ fn translate(source: &str, known: &[&str]) -> Result<Filter, Vec<Fault>> {
         uses: resolver.uses,
         reads_item: ast::reads(&term),
         takes: read_fields::keys(&term),
-        budget: Budget::WHOLE,
         closure: None,
     })
 }

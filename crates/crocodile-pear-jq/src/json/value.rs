@@ -202,7 +202,7 @@ impl Value {
     }
 }
 
-/// The order of jq. Of two objects the keys are compared first, then the values.
+/// The order of jq. Objects are compared by their keys first, then by their values.
 impl Ord for Value {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {

@@ -37,8 +37,6 @@ pub struct Filter {
     pub(crate) reads_item: bool,
     /// The keys of the item that the expression reads; `None` if it may read others.
     pub(crate) takes: Option<Box<[String]>>,
-    /// Units of work for one evaluation.
-    pub(crate) budget: Budget,
     /// A closure to run instead.
     pub(crate) closure: Option<Closure>,
 }
@@ -60,7 +58,6 @@ impl Filter {
             reads: Arc::new([]),
             reads_item: true,
             takes: None,
-            budget: Budget::WHOLE,
             closure: Some(closure),
         }
     }
@@ -135,7 +132,7 @@ impl Filter {
             let outputs = closure.run(input.into(), &self.uses, &mut |name| lookup(name).into())?;
             return Ok(outputs.into_iter().map(Data::into_value).collect());
         }
-        self.evaluate(input, lookup, self.budget)
+        self.evaluate(input, lookup, Budget::WHOLE)
     }
 
     pub(crate) fn evaluate(

@@ -105,8 +105,7 @@ fn scalars(left: &Value, right: &Value) -> Ordering {
 pub fn length(value: &Value) -> usize {
     match value {
         Value::Bytes(text) | Value::Text(text) => text.len(),
-        Value::Number(Number::Literal(literal)) => 8 * literal.len(),
-        Value::Number(Number::BigInt(number)) => number.bits() as usize,
+        Value::Number(number) => length_of(number),
         Value::List(items) => items.len(),
         Value::Object(fields) => fields.len(),
         _ => 0,
