@@ -16,7 +16,8 @@ use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Duplex;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_peers::authority::{Authority, offering};
-use crocodile_pear_peers::{played::Played, test_rng::TestRng};
+use crocodile_pear_peers::played::{Played, seeds};
+use crocodile_pear_peers::test_rng::TestRng;
 use h2::client::SendRequest;
 use http::{HeaderValue, Request, Response, Version};
 use http_body::Frame;
@@ -249,12 +250,6 @@ async fn receive(read: &mut (impl AsyncBufRead + Unpin)) -> usize {
         }
         came += size;
     }
-}
-
-/// So many connections are played; `PLAYED` says another number.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok());
-    0..count.unwrap_or(usual)
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
-//! Statements on several cores, over a server that is only played: it refuses, is silent, closes connections, and has a bound of
-//! its own, as chance has it.
+//! Statements on several cores use a server that the test simulates. At random it refuses connections, is silent, closes
+//! connections, or changes how many it allows.
 //!
-//! The clock stands still while any task can run. A statement that waits although a connection is idle or may be opened waits for
-//! nobody: that is what these tests look for.
+//! The clock stands still while any task can run. These tests look for a statement that waits although a connection is idle or
+//! may be opened: nobody would wake it.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crocodile_pear_peers::test_rng::TestRng;
+use crocodile_pear_peers::{played::seeds, test_rng::TestRng};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -24,13 +24,13 @@ use crate::database::spec::Statements;
 use crate::error::Kind;
 use crate::runtime::thread_id;
 
-/// Statements of one play, which begin within two seconds.
+/// The statements of one play. They begin within two seconds.
 const STATEMENTS: usize = 60;
 
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// The way in which the server meets a connection that is opened.
+/// The server's answer to a new connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mood {
     Serves,
@@ -38,13 +38,13 @@ enum Mood {
     Silent,
 }
 
-/// A server that is only played.
+/// The simulated server.
 #[derive(Clone)]
 pub(super) struct PlayedServer(Arc<ServerState>);
 
 struct ServerState {
     mood: Mutex<Mood>,
-    /// The most connections that it has, and those that it has.
+    /// The most connections that it allows, and how many are open.
     most: AtomicUsize,
     sessions: Arc<AtomicUsize>,
     dice: Mutex<TestRng>,
@@ -74,7 +74,7 @@ impl PlayedServer {
             return Err(format!("the server {mood:?}"));
         }
         let (ours, theirs) = duplex(1024);
-        let session = Session::begin(&state.sessions);
+        let session = Counted::new(&state.sessions);
         let served = tokio::spawn(serve(theirs, session)).abort_handle();
         state.open.lock().expect("whole").push(served);
         let connected = Config::new().user("u").connect_raw(ours, NoTls).await;
@@ -103,24 +103,24 @@ impl PlayedServer {
     }
 }
 
-/// Counts a connection of the server.
-struct Session(Arc<AtomicUsize>);
+/// Counts a connection for as long as it lives.
+struct Counted(Arc<AtomicUsize>);
 
-impl Session {
-    fn begin(sessions: &Arc<AtomicUsize>) -> Self {
-        sessions.fetch_add(1, Relaxed);
-        Session(sessions.clone())
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Relaxed);
+        Counted(count.clone())
     }
 }
 
-impl Drop for Session {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
 
 /// Greets, and reads until the client has gone.
-async fn serve(mut stream: DuplexStream, session: Session) {
+async fn serve(mut stream: DuplexStream, session: Counted) {
     let mut bytes = [0; 1024];
     // Authenticated, and ready.
     let greeting = [&b"R\0\0\0\x08\0\0\0\0"[..], b"Z\0\0\0\x05I"].concat();
@@ -130,7 +130,7 @@ async fn serve(mut stream: DuplexStream, session: Session) {
     drop(session);
 }
 
-/// Runs what a task does as if its thread were that of a core.
+/// Runs a task as if it were on the thread of this core.
 async fn on_core<T>(core: usize, task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     poll_fn(|cx| thread_id::model::with(core, || task.as_mut().poll(cx))).await
@@ -153,7 +153,7 @@ fn pool(dice: &mut TestRng, server: &PlayedServer) -> Arc<DatabasePool> {
     Arc::new(pool)
 }
 
-/// A statement: its core, when it begins, and when its client leaves.
+/// Runs a statement. It begins at a random time, and its client may leave before it ends.
 async fn statement(seed: u64, pool: Arc<DatabasePool>, used: Arc<AtomicUsize>) {
     let mut dice = TestRng(seed);
     sleep(Duration::from_millis(dice.number(2_000))).await;
@@ -168,25 +168,16 @@ async fn statement(seed: u64, pool: Arc<DatabasePool>, used: Arc<AtomicUsize>) {
             Ok(lease) => lease,
             Err(error) => return assert!(matches!(error.kind(), Kind::Busy | Kind::Unavailable), "{error:?}"),
         };
-        assert!(used.fetch_add(1, Relaxed) < pool.bounds.most, "more connections than there may be");
-        let used = Held(used);
+        let counted = Counted::new(&used);
+        assert!(used.load(Relaxed) <= pool.bounds.most, "more connections than there may be");
         let longest = if dice.rare(6) { 2_000 } else { 60 };
         sleep(Duration::from_millis(dice.number(longest))).await;
-        drop(used);
+        drop(counted);
         if dice.rare(8) {
             lease.discard();
         }
     };
     let _ = tokio::time::timeout(Duration::from_millis(leaves), run).await;
-}
-
-/// Counts a connection that is used.
-struct Held(Arc<AtomicUsize>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }
 
 /// Checks the counts, and that nobody waits for nothing.
@@ -238,7 +229,7 @@ async fn play(seed: u64) {
             ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
     }
-    // Attempts that go on end, too.
+    // What is still being opened ends, too.
     sleep(CONNECT * 4).await;
     let (in_use, idle, waiting) = pool.counts();
     let state = pool.lock();
@@ -247,8 +238,7 @@ async fn play(seed: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn no_statement_waits_while_a_connection_is_idle_or_may_be_opened() {
-    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok());
-    for seed in 0..count.unwrap_or(30) {
+    for seed in seeds(30) {
         play(seed).await;
     }
 }

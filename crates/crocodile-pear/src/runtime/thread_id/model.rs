@@ -1,10 +1,10 @@
-//! A thread that is only played: tests run statements of several cores on one.
+//! The index of a thread that a test simulates: statements of several cores then run on one thread.
 
 use std::cell::Cell;
 
 thread_local!(static PLAYED: Cell<Option<usize>> = const { Cell::new(None) });
 
-/// Returns the index of the thread that is played.
+/// Returns the index of the simulated thread, if there is one.
 pub fn played() -> Option<usize> {
     PLAYED.get()
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear_peers::http2::{Asked as Called, converse};
-use crocodile_pear_peers::{played::Played, test_rng::TestRng};
+use crocodile_pear_peers::played::{Played, seeds};
+use crocodile_pear_peers::test_rng::TestRng;
 use http::Response;
 use http_body::Frame;
 use tokio::sync::Notify;
@@ -129,11 +130,9 @@ async fn play(seed: u64) {
     let _ = served.await;
 }
 
-/// So many connections are played; `PLAYED` says another number.
 #[tokio::test(start_paused = true)]
 async fn a_call_over_http2_that_waits_is_woken() {
-    let count = std::env::var("PLAYED").ok().and_then(|count| count.parse().ok()).unwrap_or(80);
-    for seed in 0..count {
+    for seed in seeds(80) {
         play(seed).await;
     }
 }
