@@ -1,5 +1,5 @@
-//! The tests whose cases are written in files: a test for each file, or for each row of a table. `scenarios/` has a promise in
-//! each file, played with real sockets and the program itself; for the others, see their modules.
+//! The tests whose cases are written in files: a test for each file, or for each row of a table. A file of `scenarios/` has one
+//! promise, which is tried with real sockets and the program itself. The other folders have a module each.
 //! `cargo test --test cases scenarios::slow` plays the scenarios whose names begin with `slow`.
 
 // A test may stop at what it does not expect.
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials.chain(scenarios).collect()).exit_code()
 }
 
-/// The files of a folder beside this file with this extension, sorted. Their paths begin with `tests`.
+/// The files with this extension in a folder of `tests`, sorted by name.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let entries = Path::new("tests").join(folder).read_dir().unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -51,8 +51,8 @@ fn each(module: &str, files: Vec<PathBuf>, test: fn(&Path) -> Result<(), Failed>
     })
 }
 
-/// Returns what `check` says of a configuration, and whether it fails. The program itself is asked where the configuration reads
-/// the environment.
+/// Returns what `check` says of a configuration, and whether it fails. A configuration that reads the environment is checked by the
+/// program itself.
 fn check(path: &Path, format: ProblemFormat) -> Result<(String, bool), Failed> {
     if !std::fs::read_to_string(path)?.contains("${") {
         return Ok(cli::check(path, format));

@@ -24,7 +24,7 @@ use upstream::{Call, Upstream};
 /// How many shapes there must be at least.
 const SHAPES: usize = 200;
 
-/// The step through the pairs of features that are compared by default.
+/// The default share of the pairs of features: one in so many is compared.
 const ONE_IN: usize = 5;
 
 /// The outcome of a request at one of the two gateways.

@@ -74,7 +74,7 @@ pub fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> String {
     String::from_utf8_lossy(&rest(stream, "a request")).into_owned()
 }
 
-/// Reads until the gateway closes the connection. Panics if it does not: then it hangs.
+/// Reads until the gateway closes the connection. Panics if it does not do so in time.
 pub fn rest(mut stream: TcpStream, told: &str) -> Vec<u8> {
     let mut read = Vec::new();
     match stream.read_to_end(&mut read) {

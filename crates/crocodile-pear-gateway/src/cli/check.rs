@@ -48,7 +48,7 @@ pub fn check(file: &Path, format: ProblemFormat) -> (String, bool) {
     (report(file, &loaded, format), loaded.has_errors())
 }
 
-/// The problems, and for people what a good configuration has.
+/// The report: the problems and, in the text for people, how many endpoints and upstreams a good configuration has.
 fn report(file: &Path, loaded: &Loaded, format: ProblemFormat) -> String {
     let mut report = loaded.report(format);
     if let (ProblemFormat::Text(_), Some(gateway)) = (format, &loaded.gateway) {

@@ -49,10 +49,7 @@ const VARIABLES: [&str; 3] = ["API_TOKEN", "CLIENT_SECRET", "SEARCH_KEY"];
 
 /// All cases, in the order of their files.
 pub fn all() -> Vec<Case> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
-    files.iter().flat_map(|path| read(path)).collect()
+    crate::files("coming", "yaml").iter().flat_map(|path| read(path)).collect()
 }
 
 fn folder() -> PathBuf {

@@ -26,7 +26,7 @@ fn resets() -> usize {
 }
 
 /// The number in the suite: about eight times the largest bound below. If every eighth request loses its place, the row fails at its end.
-/// A multiple of `TOGETHER`: after a last batch that is smaller, the allocator keeps more memory.
+/// A multiple of `TOGETHER`: if the last batch is smaller than the others, the allocator keeps more memory.
 const SUITE: usize = 13 * TOGETHER;
 
 /// Requests that wait at the same time.

@@ -38,7 +38,7 @@ impl Shape {
     }
 }
 
-/// The shapes of all features, and of one in so many pairs.
+/// The shape of each feature alone, and of one in so many pairs of features.
 pub fn all(one_in: usize) -> Vec<Shape> {
     let features: Vec<Value> = serde_json::from_str(include_str!("features.json")).unwrap();
     let mut shapes: Vec<Shape> = Vec::new();
