@@ -2,9 +2,11 @@
 //! give as many bytes as chance has it.
 //!
 //! The clock stands still while any task can run. A connection that waits for something of which nobody will wake it moves
-//! the clock on to its next timer: that is what these tests look for.
+//! the clock on to its next timer: that is what these tests look for. A connection that wakes itself while it waits lets the
+//! clock stand still: it is polled more often than any other.
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -101,6 +103,49 @@ fn pair(dice: &mut TestRng) -> (DuplexStream, Played) {
     (client, Played::new(server, dice))
 }
 
+/// The most polls of a connection that has something to do each time.
+const POLLS: usize = 2_000_000;
+
+/// Runs the server's side of a connection, unless it is polled without end.
+async fn bounded(serving: impl Future<Output = ()>) {
+    let (mut serving, mut polls) = (pin!(serving), 0);
+    poll_fn(|cx| {
+        polls += 1;
+        assert!(polls <= POLLS, "a connection that waits is polled without end");
+        serving.as_mut().poll(cx)
+    })
+    .await;
+}
+
+/// Where a client pauses: in the middle of what it sends, and of what it reads. Two in three seeds have no pauses.
+struct Pauses {
+    some: bool,
+    at_most: Duration,
+}
+
+impl Pauses {
+    const EACH: Duration = Duration::from_secs(1);
+
+    fn new(dice: &mut TestRng) -> Self {
+        Pauses { some: dice.below(3) == 0, at_most: Duration::ZERO }
+    }
+
+    /// For one request.
+    fn throw(&mut self, dice: &mut TestRng) -> [bool; 2] {
+        let pauses = [(); 2].map(|()| self.some && dice.below(2) == 0);
+        // The clock counts whole milliseconds.
+        self.at_most +=
+            (Self::EACH + Duration::from_millis(1)) * pauses.iter().filter(|pauses| **pauses).count() as u32;
+        pauses
+    }
+}
+
+async fn pause(pauses: bool) {
+    if pauses {
+        tokio::time::sleep(Pauses::EACH).await;
+    }
+}
+
 /// The two sides of TLS, made once.
 async fn parties() -> &'static (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
     static PARTIES: OnceCell<(Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>)> = OnceCell::const_new();
@@ -142,30 +187,32 @@ async fn connect(over: Version, carried: Carried, dice: &mut TestRng) -> (Box<dy
     ));
     let idle = core.idle.begin(0);
     let connection = Arc::new(Connection::new(ClientAddress::Unix, Arc::new(ListenerSettings::default())));
-    let served = tokio::spawn(async move {
+    let served = tokio::spawn(bounded(async move {
         match over {
             Version::HTTP_2 => http2::serve(played, Bytes::new(), connection, core, &idle).await,
             _ => http1::serve(played, connection, core, &idle).await,
         }
-    });
+    }));
     (client, served)
 }
 
-/// Fetches an answer over HTTP/2. Returns the number of its bytes.
-async fn fetch(mut client: SendRequest<Bytes>, size: usize, sent: usize) -> usize {
+/// Fetches an answer over HTTP/2, and pauses in the middle of both bodies. Returns the number of its bytes.
+async fn fetch(mut client: SendRequest<Bytes>, size: usize, sent: usize, pauses: [bool; 2]) -> usize {
     let request = Request::post(format!("http://h/{size}")).body(()).expect("a request");
     let (answer, mut body) = client.send_request(request, sent == 0).expect("a stream");
     let mut left = sent;
     while left > 0 {
         body.reserve_capacity(left);
-        let room = std::future::poll_fn(|cx| body.poll_capacity(cx)).await.expect("a window").expect("a window");
+        let room = poll_fn(|cx| body.poll_capacity(cx)).await.expect("a window").expect("a window");
         left -= room;
         body.send_data(vec![b'y'; room].into(), left == 0).expect("the body");
+        pause(pauses[0] && left > 0 && left + room == sent).await;
     }
     let mut answer = answer.await.expect("an answer").into_body();
     let mut came = 0;
     while let Some(data) = answer.data().await {
         let data = data.expect("the body");
+        pause(pauses[1] && came == 0).await;
         came += data.len();
         answer.flow_control().release_capacity(data.len()).expect("what came");
     }
@@ -182,18 +229,19 @@ async fn play_http2(seed: u64, carried: Carried) {
     builder.initial_window_size(window).initial_connection_window_size(dice.of(&windows).max(65_535));
     let (sender, connection) = builder.handshake::<_, Bytes>(client).await.expect("a handshake");
     let driven = tokio::spawn(connection);
-    let began = Instant::now();
+    let (began, mut pauses) = (Instant::now(), Pauses::new(&mut dice));
     let calls = (0..1 + dice.below(6)).map(|_| {
         let (size, sent) = (dice.of(&[0, 1, 5000, 200_000, 2_000_000]), dice.of(&[0, 0, 1, 300_000]));
         // As many frames as a client may send.
         let size = if window > 1000 { size } else { size.min(5000) };
-        let sender = sender.clone();
-        async move { (size + sent, fetch(sender, size, sent).await) }
+        let (sender, pauses) = (sender.clone(), pauses.throw(&mut dice));
+        async move { (size + sent, fetch(sender, size, sent, pauses).await) }
     });
     for (wanted, came) in futures_util::future::join_all(calls.collect::<Vec<_>>()).await {
         assert_eq!(came, wanted, "seed {seed}");
     }
-    assert_eq!(began.elapsed(), Duration::ZERO, "seed {seed}: a connection of HTTP/2 waited for nobody");
+    // A call that pauses can hold the window of the others.
+    assert!(began.elapsed() <= pauses.at_most, "seed {seed}: a connection of HTTP/2 waited for nobody");
     drop(sender);
     let _ = driven.await;
     let _ = served.await;
@@ -205,26 +253,34 @@ async fn play_http1(seed: u64, carried: Carried) {
     let (client, served) = connect(Version::HTTP_11, carried, &mut dice).await;
     let (read, mut write) = tokio::io::split(client);
     let mut read = BufReader::new(read);
-    let began = Instant::now();
+    let (began, mut pauses) = (Instant::now(), Pauses::new(&mut dice));
     for _ in 0..1 + dice.below(4) {
         let (size, sent) = (dice.of(&[0, 1, 5000, 200_000, 2_000_000]), dice.of(&[0, 0, 1, 300_000]));
         let head = format!("POST /{size} HTTP/1.1\r\nhost: h\r\ncontent-length: {sent}\r\n\r\n");
         let body = vec![b'y'; sent];
+        let pauses = pauses.throw(&mut dice);
         let ask = async {
-            write.write_all(&[head.as_bytes(), &body].concat()).await.expect("a request");
+            let request = [head.as_bytes(), &body].concat();
+            let (first, rest) = request.split_at(head.len() + sent / 2);
+            write.write_all(first).await.expect("a request");
+            if pauses[0] {
+                write.flush().await.expect("a request");
+                pause(true).await;
+            }
+            write.write_all(rest).await.expect("a request");
             // TLS holds the end back.
             write.flush().await.expect("a request");
         };
-        let ((), came) = tokio::join!(ask, receive(&mut read));
+        let ((), came) = tokio::join!(ask, receive(&mut read, pauses[1]));
         assert_eq!(came, size + sent, "seed {seed}");
     }
-    assert_eq!(began.elapsed(), Duration::ZERO, "seed {seed}: a connection of HTTP/1.1 waited for nobody");
+    assert!(began.elapsed() <= pauses.at_most, "seed {seed}: a connection of HTTP/1.1 waited for nobody");
     drop((read, write));
     let _ = served.await;
 }
 
-/// The length of the next answer's body, in whichever framing.
-async fn receive(read: &mut (impl AsyncBufRead + Unpin)) -> usize {
+/// The length of the next answer's body, in whichever framing. Pauses after the head.
+async fn receive(read: &mut (impl AsyncBufRead + Unpin), pauses: bool) -> usize {
     let (mut length, mut line) = (None, String::new());
     loop {
         line.clear();
@@ -235,6 +291,7 @@ async fn receive(read: &mut (impl AsyncBufRead + Unpin)) -> usize {
             _ => {}
         }
     }
+    pause(pauses).await;
     if let Some(length) = length {
         read.read_exact(&mut vec![0; length]).await.expect("a body");
         return length;
@@ -306,7 +363,7 @@ async fn play_tunnel(seed: u64) {
     let mut directions = Directions { up: Direction::new(Bytes::new()), down: Direction::new(early.clone().into()) };
     let sizes = [(); 2].map(|()| dice.of(&[0, 1, 5000, 200_000, 2_000_000]));
     let pieces = [(); 2].map(|()| dice.of(&[1000, 64 << 10, 1 << 20]));
-    let copied = std::future::poll_fn(|cx| directions.poll_copy(&mut down, &mut up, Poll::Ready(Ok(())), cx));
+    let copied = poll_fn(|cx| directions.poll_copy(&mut down, &mut up, Poll::Ready(Ok(())), cx));
     let all = async { tokio::join!(copied, talk(client, sizes[0], pieces[0]), talk(upstream, sizes[1], pieces[1])) };
     // A timer that the clock can move on to: the tunnel itself has none.
     let ended = tokio::time::timeout(Duration::from_secs(1), all).await;

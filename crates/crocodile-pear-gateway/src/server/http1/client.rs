@@ -27,7 +27,8 @@ pub enum Client {
     LateBody,
 }
 
-/// Reads the body when the handler asks for it, and notices when the client leaves.
+/// Reads the body when the handler asks for it, and notices when the client leaves. The connection [drives](Upload::drive) the
+/// body by then.
 pub fn poll_client<H: Handler>(
     wire: &mut BufferedIo,
     upload: &mut Option<Upload>,
@@ -35,13 +36,18 @@ pub fn poll_client<H: Handler>(
     cx: &mut Context<'_>,
 ) -> Poll<Client> {
     if let Some(upload) = upload {
-        upload.drive(true, cx);
-        match upload.poll(wire, &core.settings, cx) {
-            Ok(UploadProgress::Some) => return Poll::Ready(Client::Moved),
-            Ok(UploadProgress::None) => {}
-            Err(_) => return Poll::Ready(Client::Gone),
+        loop {
+            let unasked = match upload.poll(wire, &core.settings, cx) {
+                Ok(UploadProgress::Some) => return Poll::Ready(Client::Moved),
+                Ok(UploadProgress::None) => false,
+                Ok(UploadProgress::Unasked) => true,
+                Err(_) => return Poll::Ready(Client::Gone),
+            };
+            // Another thread may have begun to ask meanwhile.
+            if !upload.rest(cx) || !unasked {
+                break;
+            }
         }
-        upload.drive(false, cx);
         if wire.unsent() > 0 && matches!(wire.poll_flush(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(Client::Gone);
         }

@@ -39,7 +39,7 @@ struct UploadPiece {
     reader: Option<(Waker, Instant)>,
     /// The waker of the connection that reads the socket; set once the request is being handled.
     driver: Option<Waker>,
-    /// The connection is being polled now and will look here without a wake.
+    /// The connection is being polled now and will look here before it rests, without a wake.
     driven: bool,
     /// The body is a stream and has no minimum rate.
     unhurried: bool,
@@ -57,8 +57,10 @@ enum UploadState {
 pub enum UploadProgress {
     /// A piece or the end was passed on.
     Some,
-    /// The handler does not ask, or nothing has arrived.
+    /// Nothing has arrived.
     None,
+    /// The handler does not ask.
+    Unasked,
 }
 
 /// The handler's end.
@@ -128,13 +130,20 @@ impl Upload {
         self.hand_over(None, UploadState::Failed(Some(Error::new(Kind::SlowBody, detail))));
     }
 
-    /// Marks whether the connection is being polled.
-    pub fn drive(&self, driven: bool, cx: &Context<'_>) {
+    /// The connection is being polled. Before the handler is: one that only asks for the same piece again wakes nobody, or
+    /// the connection would be polled without end until that piece arrives.
+    pub fn drive(&self) {
+        self.slot.lock().driven = true;
+    }
+
+    /// From now on the connection has to be woken. Returns whether the handler asks.
+    pub fn rest(&self, cx: &Context<'_>) -> bool {
         let mut piece = self.slot.lock();
-        piece.driven = driven;
-        if !driven && !piece.driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+        piece.driven = false;
+        if !piece.driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             piece.driver = Some(cx.waker().clone());
         }
+        piece.reader.is_some()
     }
 
     /// Reads a piece if the handler asks for one.
@@ -148,7 +157,7 @@ impl Upload {
         cx: &mut Context<'_>,
     ) -> io::Result<UploadProgress> {
         let Some(since) = self.slot.lock().reader.as_ref().map(|(_, since)| *since) else {
-            return Ok(UploadProgress::None);
+            return Ok(UploadProgress::Unasked);
         };
         if self.whole() {
             self.deliver(Bytes::new());
