@@ -124,7 +124,8 @@ struct Pauses {
 }
 
 impl Pauses {
-    const EACH: Duration = Duration::from_secs(1);
+    /// Short: a call that pauses can hold up all the others, but none of them for as long as a slow client may take.
+    const EACH: Duration = Duration::from_millis(100);
 
     fn new(dice: &mut TestRng) -> Self {
         Pauses { some: dice.below(3) == 0, at_most: Duration::ZERO }
@@ -313,6 +314,30 @@ async fn receive(read: &mut (impl AsyncBufRead + Unpin), pauses: bool) -> usize 
 async fn a_connection_of_http2_that_waits_is_woken() {
     for seed in seeds(80) {
         play_http2(seed, Carried::Clear).await;
+    }
+}
+
+/// A client that opens the window of an answer again only when all of it is there.
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_http2_that_fills_its_window_ends() {
+    for seed in seeds(20) {
+        let mut dice = TestRng(seed);
+        let (client, served) = connect(Version::HTTP_2, Carried::Clear, &mut dice).await;
+        let size = dice.of(&[1, 5000, 60_000]);
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(size as u32);
+        let (mut sender, connection) = builder.handshake::<_, Bytes>(client).await.expect("a handshake");
+        let (driven, began) = (tokio::spawn(connection), Instant::now());
+        let request = Request::get(format!("http://h/{size}")).body(()).expect("a request");
+        let (answer, _) = sender.send_request(request, true).expect("a stream");
+        let (mut answer, mut came) = (answer.await.expect("an answer").into_body(), 0);
+        while let Some(data) = answer.data().await {
+            came += data.unwrap_or_else(|error| panic!("seed {seed}: {error}")).len();
+        }
+        assert_eq!((came, began.elapsed()), (size, Duration::ZERO), "seed {seed}");
+        drop((sender, answer));
+        let _ = driven.await;
+        let _ = served.await;
     }
 }
 

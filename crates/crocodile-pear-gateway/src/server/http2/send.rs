@@ -1,6 +1,6 @@
 //! Passes an answer to `h2`: the body is read as the client's window allows.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -138,7 +138,8 @@ impl BodySender {
             if self.ahead.is_empty() && !pulling {
                 return Poll::Ready(self.finish());
             }
-            // Reads from the body only when the window is open.
+            // Reads from the body only when the window is open. Once bytes have left, one piece may be read while it is closed:
+            // if it is the end, that needs no window, and a client may open it only after the end.
             stream.reserve_capacity(self.ahead.len().max(1));
             if stream.capacity() == 0 {
                 match stream.poll_capacity(cx) {
@@ -147,6 +148,10 @@ impl BodySender {
                         self.observed.end(Ending::ClientGone);
                         return Poll::Ready(StreamOutcome::Over);
                     }
+                    Poll::Pending if pulling && self.observed.bytes > 0 => {
+                        ready!(self.pull(cx));
+                        continue;
+                    }
                     Poll::Pending => return self.poll_stalled(settings, cx),
                 }
             }
@@ -154,9 +159,7 @@ impl BodySender {
                 self.waited += since.elapsed();
             }
             if pulling {
-                if self.pull(cx).is_pending() {
-                    return Poll::Pending;
-                }
+                ready!(self.pull(cx));
                 continue;
             }
             let part = self.ahead.split_to(stream.capacity().min(self.ahead.len()));
