@@ -15,3 +15,4 @@ mod several;
 mod shared;
 mod slow;
 mod tls;
+mod waiting;

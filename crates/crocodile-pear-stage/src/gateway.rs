@@ -84,6 +84,14 @@ impl Gateway {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
+    /// The CPU time that it has had, in ticks: hundredths of a second.
+    pub fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        // `utime` and `stime`.
+        fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+
     /// Waits for a line of the log; `*` is any text.
     pub fn logged(&self, pattern: &str) -> Result<String, String> {
         self.log.wait(pattern)

@@ -1,0 +1,189 @@
+//! Requests that wait: for the client, for an upstream, for a place. They keep no core busy.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+use crate::outages::scene::Scene;
+use crate::stage::gateway::Gateway;
+use crate::stage::in_parallel;
+
+/// The clients of each version of HTTP.
+const CLIENTS: usize = 3;
+/// Each of them waits this long, so often, and sends a byte in between if it uploads.
+const TURNS: usize = 10;
+const TURN: Duration = Duration::from_millis(200);
+/// The most CPU time of the gateway meanwhile, in ticks. All of it takes two seconds: a busy core has some 200, and a tenth
+/// of that beside much else.
+const MOST: u64 = 20;
+
+/// A way to wait.
+struct Waiting {
+    name: &'static str,
+    path: &'static str,
+    /// The client sends a body, a byte at a time.
+    uploads: bool,
+    /// The client reads what comes.
+    reads: bool,
+}
+
+const fn waiting(name: &'static str, path: &'static str, uploads: bool, reads: bool) -> Waiting {
+    Waiting { name, path, uploads, reads }
+}
+
+const WAYS: [Waiting; 12] = [
+    waiting("an upload", "/silent", true, true),
+    waiting("an upload that is answered meanwhile", "/drip", true, true),
+    waiting("an upload of which the answer is not read", "/large", true, false),
+    waiting("a body that a step reads", "/step", true, true),
+    waiting("an answer", "/silent", false, true),
+    waiting("the rest of an answer", "/drip", false, true),
+    waiting("the rest of an answer that is compressed", "/press", false, true),
+    waiting("events", "/events", false, true),
+    waiting("a client that reads nothing", "/large", false, false),
+    waiting("a place at the upstream", "/few", false, true),
+    waiting("two calls", "/two", false, true),
+    waiting("an answer that is fetched for all", "/kept", false, true),
+];
+
+fn config(upstream: SocketAddr) -> String {
+    format!(
+        "listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+upstreams:
+  sink: 'http://{upstream}'
+  few: {{ url: 'http://{upstream}', in_flight: 1 }}
+endpoints:
+  'GET /{{path}}': sink /{{path}}
+  'POST /{{path}}': sink /{{path}}
+  POST /step: {{ pipeline: [ {{ respond: {{ body: $body }} }} ] }}
+  GET /press: {{ compress: on, pipeline: [ {{ request: sink /drip }} ] }}
+  GET /few: few /silent
+  GET /two: {{ pipeline: [ {{ requests: {{ a: sink /drip, b: sink /silent }} }}, merge: . ] }}
+  GET /kept: {{ cache: {{ for: 10s }}, pipeline: [ {{ request: sink /silent }} ] }}
+"
+    )
+}
+
+/// A server that reads all, and answers nothing, a little at a time, or much at once.
+async fn upstream(listener: TcpListener) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let (read, mut write) = stream.into_split();
+            let (mut read, mut line) = (BufReader::new(read), String::new());
+            read.read_line(&mut line).await?;
+            // The rest of the head is read with the body.
+            let discard = async { tokio::io::copy(&mut read, &mut tokio::io::sink()).await };
+            let answer = async {
+                let chunked = "transfer-encoding: chunked\r\n\r\n";
+                let (kind, piece) = match line.split(' ').nth(1) {
+                    Some("/silent") => return Ok(()),
+                    Some("/events") => ("text/event-stream", "9\r\ndata: x\n\n\r\n"),
+                    Some("/drip") => ("application/json", "1\r\n1\r\n"),
+                    Some("/large") => {
+                        write.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n").await?;
+                        return write.write_all(&vec![b'x'; 99_999_999]).await;
+                    }
+                    other => panic!("{other:?}"),
+                };
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n{chunked}");
+                write.write_all(head.as_bytes()).await?;
+                loop {
+                    write.write_all(piece.as_bytes()).await?;
+                    sleep(TURN).await;
+                }
+            };
+            tokio::join!(discard, answer).0
+        });
+    }
+}
+
+async fn http1(address: SocketAddr, way: &Waiting) {
+    let (mut read, mut write) = TcpStream::connect(address).await.unwrap().into_split();
+    let (method, length) = if way.uploads { ("POST", "content-length: 1000\r\n") } else { ("GET", "") };
+    let head = format!("{method} {} HTTP/1.1\r\nhost: h\r\naccept-encoding: gzip\r\n{length}\r\n", way.path);
+    write.write_all(head.as_bytes()).await.unwrap();
+    let reading = async {
+        if way.reads {
+            assert!(read.read_buf(&mut Vec::with_capacity(65_536)).await.is_ok_and(|came| came > 0), "{}", way.name);
+            tokio::io::copy(&mut read, &mut tokio::io::sink()).await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    };
+    let sending = async {
+        for _ in 0..TURNS {
+            if way.uploads {
+                write.write_all(b"1").await.unwrap();
+            }
+            sleep(TURN).await;
+        }
+    };
+    tokio::select! { () = reading => {}, () = sending => {} }
+}
+
+async fn http2(address: SocketAddr, way: &Waiting) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let method = if way.uploads { "POST" } else { "GET" };
+    let request = Request::builder().method(method).uri(format!("http://h{}", way.path));
+    let request = request.header("accept-encoding", "gzip").body(()).unwrap();
+    let (answer, mut body) = client.send_request(request, !way.uploads).unwrap();
+    let reading = async {
+        let mut answer = answer.await.unwrap().into_body();
+        while way.reads
+            && let Some(data) = answer.data().await
+        {
+            answer.flow_control().release_capacity(data.unwrap().len()).unwrap();
+        }
+        std::future::pending::<()>().await;
+    };
+    let sending = async {
+        for _ in 0..TURNS {
+            if way.uploads {
+                body.send_data(Bytes::from_static(b"1"), false).unwrap();
+            }
+            sleep(TURN).await;
+        }
+    };
+    tokio::select! { () = reading => {}, () = sending => {} }
+}
+
+/// The CPU time of the gateway, in ticks, while clients of both versions wait in this way.
+async fn busy(gateway: &Gateway, way: &'static Waiting) -> u64 {
+    let address = gateway.address;
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..CLIENTS {
+        clients.spawn(http1(address, way));
+        clients.spawn(http2(address, way));
+    }
+    // The first of these turns is for what the requests cost themselves.
+    sleep(TURN).await;
+    let before = gateway.ticks();
+    while let Some(ended) = clients.join_next().await {
+        ended.unwrap();
+    }
+    gateway.ticks() - before
+}
+
+#[test]
+fn who_waits_keeps_no_core_busy() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let config = config(listener.local_addr().unwrap());
+    runtime.spawn(upstream(listener));
+    let busy: Vec<(&str, u64)> = in_parallel(WAYS.len(), WAYS.iter().collect(), |way| {
+        let name = format!("waiting-{}", way.name.replace(' ', "-"));
+        let scene = Scene::with(&name, &config);
+        (way.name, runtime.block_on(busy(&scene.gateway, way)))
+    });
+    println!("{busy:?}");
+    let most: Vec<_> = busy.iter().filter(|(_, ticks)| *ticks > MOST).collect();
+    assert!(most.is_empty(), "the gateway was busy for so many ticks while requests waited: {most:?}");
+}
