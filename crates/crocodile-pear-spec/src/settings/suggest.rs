@@ -76,6 +76,7 @@ const ELSEWHERE: &[(&[&str], &str, &str)] = &[
     (&["return"], "pipeline", "write `pipeline: [ respond: { status: @ } ]`"),
     (&["redirect", "redir"], "pipeline", "write `pipeline: [ respond: { status: 302, headers: { location: @ } } ]`"),
     (&["encode", "gzip_types"], "listen", "write `compress: on`"),
+    (&["tls", "ssl", "https"], "listen", "write it at the listener: `listen: { address: …, tls: @ }`"),
     (&["access_log"], "listen", "write `log: { access: @ }`"),
     (&["add_header", "add_headers", "response_headers"], "cors", "write `headers: { set: { NAME: … } }`"),
     (&["key"], "burst", "write `by: @`"),

@@ -57,7 +57,7 @@ enum UploadState {
 pub enum UploadProgress {
     /// A piece or the end was passed on.
     Some,
-    /// Nothing has arrived.
+    /// The handler asks, but no bytes have arrived.
     None,
     /// The handler does not ask.
     Unasked,
