@@ -225,19 +225,22 @@ pub fn suggest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    let word: Vec<char> = word.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect();
+    let letters = |word: &str| -> Vec<char> { word.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect() };
+    let word = letters(word);
     let allowed = (word.len() / 3).max(1);
     candidates
         .iter()
-        .map(|candidate| (distance(&word, &candidate.to_lowercase()), *candidate))
+        .map(|candidate| (letters(candidate), *candidate))
+        // A longer or shorter word is at least that far away.
+        .filter(|(letters, _)| letters.len().abs_diff(word.len()) <= allowed)
+        .map(|(letters, candidate)| (distance(&word, &letters), candidate))
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
 /// How many letters must be inserted, removed, changed or swapped with their neighbour (optimal string alignment).
-fn distance(from: &[char], to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
+fn distance(from: &[char], to: &[char]) -> usize {
     if from.len() > LONGEST || to.len() > LONGEST {
         return usize::MAX;
     }
