@@ -9,7 +9,6 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use crate::outages::scene::Scene;
 use crate::stage::gateway::Gateway;
 use crate::stage::in_parallel;
 
@@ -54,6 +53,7 @@ const WAYS: [Waiting; 12] = [
 fn config(upstream: SocketAddr) -> String {
     format!(
         "listen: 127.0.0.1:0
+clients: {{ min_rate: off }}
 admin: 127.0.0.1:0
 upstreams:
   sink: 'http://{upstream}'
@@ -83,12 +83,14 @@ async fn upstream(listener: TcpListener) {
             let answer = async {
                 let chunked = "transfer-encoding: chunked\r\n\r\n";
                 let (kind, piece) = match line.split(' ').nth(1) {
-                    Some("/silent") => return Ok(()),
+                    Some("/silent") => return std::io::Result::Ok(()),
                     Some("/events") => ("text/event-stream", "9\r\ndata: x\n\n\r\n"),
                     Some("/drip") => ("application/json", "1\r\n1\r\n"),
                     Some("/large") => {
-                        write.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n").await?;
-                        return write.write_all(&vec![b'x'; 99_999_999]).await;
+                        write.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n").await?;
+                        loop {
+                            write.write_all(&[b'x'; 65_536]).await?;
+                        }
                     }
                     other => panic!("{other:?}"),
                 };
@@ -112,7 +114,8 @@ async fn http1(address: SocketAddr, way: &Waiting) {
     let reading = async {
         if way.reads {
             assert!(read.read_buf(&mut Vec::with_capacity(65_536)).await.is_ok_and(|came| came > 0), "{}", way.name);
-            tokio::io::copy(&mut read, &mut tokio::io::sink()).await.unwrap();
+            let copied = tokio::io::copy(&mut read, &mut tokio::io::sink()).await;
+            copied.unwrap_or_else(|error| panic!("{}: {error}", way.name));
         }
         std::future::pending::<()>().await;
     };
@@ -156,7 +159,7 @@ async fn http2(address: SocketAddr, way: &Waiting) {
 }
 
 /// The CPU time of the gateway, in ticks, while clients of both versions wait in this way.
-async fn busy(gateway: &Gateway, way: &'static Waiting) -> u64 {
+async fn busy(gateway: &Gateway, way: &'static Waiting) -> Result<u64, tokio::task::JoinError> {
     let address = gateway.address;
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..CLIENTS {
@@ -167,9 +170,9 @@ async fn busy(gateway: &Gateway, way: &'static Waiting) -> u64 {
     sleep(TURN).await;
     let before = gateway.ticks();
     while let Some(ended) = clients.join_next().await {
-        ended.unwrap();
+        ended?;
     }
-    gateway.ticks() - before
+    Ok(gateway.ticks() - before)
 }
 
 #[test]
@@ -179,9 +182,9 @@ fn who_waits_keeps_no_core_busy() {
     let config = config(listener.local_addr().unwrap());
     runtime.spawn(upstream(listener));
     let busy: Vec<(&str, u64)> = in_parallel(WAYS.len(), WAYS.iter().collect(), |way| {
-        let name = format!("waiting-{}", way.name.replace(' ', "-"));
-        let scene = Scene::with(&name, &config);
-        (way.name, runtime.block_on(busy(&scene.gateway, way)))
+        let gateway = Gateway::of(&config);
+        let (busy, said) = (runtime.block_on(busy(&gateway, way)), gateway.said());
+        (way.name, busy.unwrap_or_else(|error| panic!("{}: {error}; the gateway said: {said}", way.name)))
     });
     println!("{busy:?}");
     let most: Vec<_> = busy.iter().filter(|(_, ticks)| *ticks > MOST).collect();
