@@ -360,7 +360,6 @@ fn poll_handler<H: Handler>(
     core: &CoreState<H>,
     cx: &mut Context<'_>,
 ) -> Poll<Handled> {
-    upload.iter().for_each(Upload::drive);
     loop {
         let polled = handling.as_mut().poll(cx);
         // Interim answers that are ready are sent before the answer.

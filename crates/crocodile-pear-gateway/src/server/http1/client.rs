@@ -27,8 +27,7 @@ pub enum Client {
     LateBody,
 }
 
-/// Reads the body when the handler asks for it, and notices when the client leaves. The connection [drives](Upload::drive) the
-/// body by then.
+/// Reads the body when the handler asks for it, and notices when the client leaves.
 pub fn poll_client<H: Handler>(
     wire: &mut BufferedIo,
     upload: &mut Option<Upload>,
@@ -36,17 +35,11 @@ pub fn poll_client<H: Handler>(
     cx: &mut Context<'_>,
 ) -> Poll<Client> {
     if let Some(upload) = upload {
-        loop {
-            let unasked = match upload.poll(wire, &core.settings, cx) {
-                Ok(UploadProgress::Some) => return Poll::Ready(Client::Moved),
-                Ok(UploadProgress::None) => false,
-                Ok(UploadProgress::Unasked) => true,
-                Err(_) => return Poll::Ready(Client::Gone),
-            };
-            // Another thread may have begun to ask meanwhile.
-            if !upload.rest(cx) || !unasked {
-                break;
-            }
+        upload.rest(cx);
+        match upload.poll(wire, &core.settings, cx) {
+            Ok(UploadProgress::Some) => return Poll::Ready(Client::Moved),
+            Ok(UploadProgress::None) => {}
+            Err(_) => return Poll::Ready(Client::Gone),
         }
         if wire.unsent() > 0 && matches!(wire.poll_flush(cx), Poll::Ready(Err(_))) {
             return Poll::Ready(Client::Gone);

@@ -183,7 +183,6 @@ impl ResponseSender {
         core: &CoreState<H>,
         cx: &mut Context<'_>,
     ) -> Poll<SendResult> {
-        upload.iter().for_each(Upload::drive);
         let how = ready!(self.poll_end(wire, upload, core, cx));
         self.observed.bytes = self.observed.bytes.saturating_sub(wire.unsent() as u64);
         let whole = matches!(how, Ending::Whole);

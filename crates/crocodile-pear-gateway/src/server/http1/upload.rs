@@ -39,7 +39,7 @@ struct UploadPiece {
     reader: Option<(Waker, Instant)>,
     /// The waker of the connection that reads the socket; set once the request is being handled.
     driver: Option<Waker>,
-    /// The connection is being polled now and will look here before it rests, without a wake.
+    /// The connection will look here without a wake: it has passed a piece on, and polls the handler next.
     driven: bool,
     /// The body is a stream and has no minimum rate.
     unhurried: bool,
@@ -57,10 +57,8 @@ enum UploadState {
 pub enum UploadProgress {
     /// A piece or the end was passed on.
     Some,
-    /// The handler asks, but no bytes have arrived.
+    /// The handler does not ask, or nothing has arrived.
     None,
-    /// The handler does not ask.
-    Unasked,
 }
 
 /// The handler's end.
@@ -130,20 +128,13 @@ impl Upload {
         self.hand_over(None, UploadState::Failed(Some(Error::new(Kind::SlowBody, detail))));
     }
 
-    /// The connection is being polled. Before the handler is: one that only asks for the same piece again wakes nobody, or
-    /// the connection would be polled without end until that piece arrives.
-    pub fn drive(&self) {
-        self.slot.lock().driven = true;
-    }
-
-    /// From now on the connection has to be woken. Returns whether the handler asks.
-    pub fn rest(&self, cx: &Context<'_>) -> bool {
+    /// From now on, a handler that begins to ask wakes the connection.
+    pub fn rest(&self, cx: &Context<'_>) {
         let mut piece = self.slot.lock();
         piece.driven = false;
         if !piece.driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             piece.driver = Some(cx.waker().clone());
         }
-        piece.reader.is_some()
     }
 
     /// Reads a piece if the handler asks for one.
@@ -157,7 +148,7 @@ impl Upload {
         cx: &mut Context<'_>,
     ) -> io::Result<UploadProgress> {
         let Some(since) = self.slot.lock().reader.as_ref().map(|(_, since)| *since) else {
-            return Ok(UploadProgress::Unasked);
+            return Ok(UploadProgress::None);
         };
         if self.whole() {
             self.deliver(Bytes::new());
@@ -230,6 +221,7 @@ impl Upload {
         let mut piece = self.slot.lock();
         piece.ready = frame;
         piece.state = state;
+        piece.driven = true;
         let reader = piece.reader.take();
         drop(piece);
         if let Some((reader, _)) = reader {
@@ -276,9 +268,11 @@ impl Body for RequestBody {
             }
             UploadState::Open => {}
         }
-        let since = piece.reader.take().map_or_else(Instant::now, |(_, since)| since);
-        piece.reader = Some((cx.waker().clone(), since));
-        if !piece.driven
+        let asked = piece.reader.take().map(|(_, since)| since);
+        piece.reader = Some((cx.waker().clone(), asked.unwrap_or_else(Instant::now)));
+        // One that asks again wakes nobody. The connection reads already; woken, it would poll the handler, which would ask again.
+        if asked.is_none()
+            && !piece.driven
             && let Some(driver) = &piece.driver
         {
             driver.wake_by_ref();
