@@ -138,8 +138,8 @@ impl BodySender {
             if self.ahead.is_empty() && !pulling {
                 return Poll::Ready(self.finish());
             }
-            // Reads from the body only when the window is open. Once bytes have left, one piece may be read while it is closed:
-            // if it is the end, that needs no window, and a client may open it only after the end.
+            // Reads from the body only when the window is open. Once bytes have left, one piece is read although it is closed: that
+            // may be the end, which needs no window. Some clients open the window again only after the end.
             stream.reserve_capacity(self.ahead.len().max(1));
             if stream.capacity() == 0 {
                 match stream.poll_capacity(cx) {
@@ -148,10 +148,7 @@ impl BodySender {
                         self.observed.end(Ending::ClientGone);
                         return Poll::Ready(StreamOutcome::Over);
                     }
-                    Poll::Pending if pulling && self.observed.bytes > 0 => {
-                        ready!(self.pull(cx));
-                        continue;
-                    }
+                    Poll::Pending if pulling && self.observed.bytes > 0 => {}
                     Poll::Pending => return self.poll_stalled(settings, cx),
                 }
             }
