@@ -2,8 +2,8 @@
 //! give as many bytes as chance has it.
 //!
 //! The clock stands still while any task can run. A connection that waits for something of which nobody will wake it moves
-//! the clock on to its next timer: that is what these tests look for. A connection that wakes itself while it waits lets the
-//! clock stand still: it is polled more often than any other.
+//! the clock on to its next timer: that is what these tests look for. A connection that wakes itself while it waits keeps the
+//! clock from moving: these tests count how often it is polled.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -103,10 +103,10 @@ fn pair(dice: &mut TestRng) -> (DuplexStream, Played) {
     (client, Played::new(server, dice))
 }
 
-/// The most polls of a connection that has something to do each time.
+/// More polls than a connection needs if each poll does something.
 const POLLS: usize = 2_000_000;
 
-/// Runs the server's side of a connection, unless it is polled without end.
+/// Runs the server's side of a connection. Panics if it is polled without end.
 async fn bounded(serving: impl Future<Output = ()>) {
     let (mut serving, mut polls) = (pin!(serving), 0);
     poll_fn(|cx| {
@@ -117,7 +117,7 @@ async fn bounded(serving: impl Future<Output = ()>) {
     .await;
 }
 
-/// Where a client pauses: in the middle of what it sends, and of what it reads. Two in three seeds have no pauses.
+/// The pauses of clients, in the middle of what they send and of what they read. Two in three seeds have none.
 struct Pauses {
     some: bool,
     at_most: Duration,
@@ -131,7 +131,7 @@ impl Pauses {
         Pauses { some: dice.below(3) == 0, at_most: Duration::ZERO }
     }
 
-    /// For one request.
+    /// Chooses the pauses of one request: while it is sent, and while the answer is read.
     fn throw(&mut self, dice: &mut TestRng) -> [bool; 2] {
         let pauses = [(); 2].map(|()| self.some && dice.below(2) == 0);
         // The clock counts whole milliseconds.
@@ -317,7 +317,7 @@ async fn a_connection_of_http2_that_waits_is_woken() {
     }
 }
 
-/// A client that opens the window of an answer again only when all of it is there.
+/// The client opens the window of the answer again only when it has all of the answer.
 #[tokio::test(start_paused = true)]
 async fn an_answer_of_http2_that_fills_its_window_ends() {
     for seed in seeds(20) {

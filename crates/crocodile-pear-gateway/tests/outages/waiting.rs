@@ -14,13 +14,13 @@ use crate::stage::in_parallel;
 
 /// The clients of each version of HTTP.
 const CLIENTS: usize = 3;
-/// Each of them waits this long, so often, and sends a byte in between if it uploads.
+/// Each client waits for so many turns. One that uploads sends a byte in each.
 const TURNS: usize = 10;
 const TURN: Duration = Duration::from_millis(200);
-/// The turns in which all of them wait.
+/// The number of turns in which the gateway is watched. It is smaller than `TURNS`: all clients wait in each of them.
 const WATCHED: usize = 8;
-/// The most CPU time of the gateway in the quieter half of these turns, in ticks. A busy core has some 80, and a tenth of that
-/// beside much else.
+/// The most CPU time of the gateway in the quieter half of these turns, in ticks. A core that is kept busy shows some 80, or a
+/// tenth of that if much else runs on the machine.
 const MOST: u64 = 6;
 
 /// A way to wait.
@@ -72,7 +72,7 @@ endpoints:
     )
 }
 
-/// A server that reads all, and answers nothing, a little at a time, or much at once.
+/// A server that reads all requests. By the path, it answers nothing, a little at a time, or much at once.
 async fn upstream(listener: TcpListener) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -160,7 +160,8 @@ async fn http2(address: SocketAddr, way: &Waiting) {
     tokio::select! { () = reading => {}, () = sending => {} }
 }
 
-/// The CPU time of the gateway, in ticks, in the quieter half of the turns in which clients of both versions wait in this way.
+/// Lets clients of both versions of HTTP wait in this way. Returns the CPU time of the gateway in the quieter half of the turns,
+/// in ticks.
 async fn busy(gateway: &Gateway, way: &'static Waiting) -> Result<u64, tokio::task::JoinError> {
     let address = gateway.address;
     let mut clients = tokio::task::JoinSet::new();
@@ -177,7 +178,7 @@ async fn busy(gateway: &Gateway, way: &'static Waiting) -> Result<u64, tokio::ta
     while let Some(ended) = clients.join_next().await {
         ended?;
     }
-    // Some turns are for what the requests cost themselves: at the start, or later where the machine is busy.
+    // In some turns the requests themselves cost CPU time: in the first ones, or in later ones if the machine is busy.
     turns.sort_unstable();
     Ok(turns.iter().take(WATCHED / 2).sum())
 }

@@ -231,7 +231,7 @@ fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     candidates
         .iter()
         .map(|candidate| (letters(candidate), *candidate))
-        // A longer or shorter word is at least that far away.
+        // The distance is at least the difference of the lengths.
         .filter(|(letters, _)| letters.len().abs_diff(word.len()) <= allowed)
         .map(|(letters, candidate)| (distance(&word, &letters), candidate))
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
