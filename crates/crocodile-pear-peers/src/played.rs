@@ -1,7 +1,8 @@
 //! A socket that is only played: it takes and gives as many bytes as chance has it.
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
@@ -67,6 +68,23 @@ impl AsyncWrite for Played {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
+}
+
+/// More polls than a task needs if each poll does something.
+const POLLS: usize = 2_000_000;
+
+/// Runs a task.
+///
+/// # Panics
+/// If it is polled without end: a task that wakes itself while it waits keeps a clock that stands still from moving on.
+pub async fn bounded<T>(task: impl Future<Output = T>) -> T {
+    let (mut task, mut polls) = (pin!(task), 0);
+    poll_fn(|cx| {
+        polls += 1;
+        assert!(polls <= POLLS, "a task that waits is polled without end");
+        task.as_mut().poll(cx)
+    })
+    .await
 }
 
 /// The seeds of so many plays; the variable `PLAYED` says another number.

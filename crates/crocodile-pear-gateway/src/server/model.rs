@@ -6,7 +6,7 @@
 //! clock from moving: these tests count how often it is polled.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Duplex;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_peers::authority::{Authority, offering};
-use crocodile_pear_peers::played::{Played, seeds};
+use crocodile_pear_peers::played::{Played, bounded, seeds};
 use crocodile_pear_peers::test_rng::TestRng;
 use h2::client::SendRequest;
 use http::{HeaderValue, Request, Response, Version};
@@ -101,20 +101,6 @@ enum Carried {
 fn pair(dice: &mut TestRng) -> (DuplexStream, Played) {
     let (client, server) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20, 8 << 20]));
     (client, Played::new(server, dice))
-}
-
-/// More polls than a connection needs if each poll does something.
-const POLLS: usize = 2_000_000;
-
-/// Runs the server's side of a connection. Panics if it is polled without end.
-async fn bounded(serving: impl Future<Output = ()>) {
-    let (mut serving, mut polls) = (pin!(serving), 0);
-    poll_fn(|cx| {
-        polls += 1;
-        assert!(polls <= POLLS, "a connection that waits is polled without end");
-        serving.as_mut().poll(cx)
-    })
-    .await;
 }
 
 /// The pauses of clients, in the middle of what they send and of what they read. Two in three seeds have none.

@@ -1,32 +1,43 @@
 //! Calls over HTTP/2 on a socket that is only played: it takes and gives as many bytes as chance has it.
 //!
 //! The clock stands still while any task can run. A call that waits for something of which nobody will wake it moves the
-//! clock on to the next timer: that is what these tests look for.
+//! clock on to the next timer: that is what these tests look for. A call that wakes itself while it waits keeps the clock from
+//! moving: these tests count how often it is polled.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::mem::take;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear_peers::http2::{Asked as Called, converse};
-use crocodile_pear_peers::played::{Played, seeds};
+use crocodile_pear_peers::played::{Played, bounded, seeds};
 use crocodile_pear_peers::test_rng::TestRng;
 use http::Response;
 use http_body::Frame;
 use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::{H2Stream, StreamSlot};
 use crate::error::Error;
 use crate::upstream::connect::h2_connection::{Session, SessionSpan, StreamLimits, shake};
 use crate::upstream::exchange::request::OutboundRequest;
 
+/// The pauses of a call: behind the first piece of what is sent, of what is read, and of both on the server's side.
+type Pauses = [bool; 4];
+
+/// How long each takes.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// A body in pieces of any size, each of which may have to be waited for.
 struct Pieces {
     left: usize,
     piece: usize,
     waits: usize,
+    pauses: bool,
+    pause: Option<Pin<Box<Sleep>>>,
     dice: TestRng,
 }
 
@@ -36,6 +47,10 @@ impl http_body::Body for Pieces {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let (waits, piece) = (self.waits, self.piece);
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+        }
         if self.dice.rare(waits) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -45,18 +60,25 @@ impl http_body::Body for Pieces {
         }
         let length = (1 + self.dice.below(piece)).min(self.left);
         self.left -= length;
+        if take(&mut self.pauses) {
+            self.pause = Some(Box::pin(sleep(PAUSE)));
+        }
         Poll::Ready(Some(Ok(Frame::data(vec![b'y'; length].into()))))
     }
 }
 
-/// Answers with as many bytes as the path says and as many as came, before the body is there or behind it.
+/// Answers with as many bytes as the path says and as many as came, before the body is there or behind it. The query says
+/// where it pauses.
 async fn answer((request, mut respond): Called) -> Option<()> {
     let mut left: usize = request.uri().path()[1..].parse().ok()?;
+    let [mut reads, mut writes] =
+        ["r", "w"].map(|side| request.uri().query().is_some_and(|query| query.contains(side)));
     let mut body = request.into_body();
     let mut send = left.is_multiple_of(2).then(|| respond.send_response(Response::new(()), false).ok()).flatten();
     while let Some(data) = body.data().await {
         let data = data.ok()?;
         left += data.len();
+        pause(take(&mut reads)).await;
         body.flow_control().release_capacity(data.len()).ok()?;
     }
     let mut send = match send.take() {
@@ -68,14 +90,22 @@ async fn answer((request, mut respond): Called) -> Option<()> {
         let room = poll_fn(|cx| send.poll_capacity(cx)).await?.ok()?.min(left);
         left -= room;
         send.send_data(vec![b'x'; room].into(), false).ok()?;
+        pause(take(&mut writes)).await;
     }
     send.send_data(Bytes::new(), true).ok()
 }
 
+async fn pause(pauses: bool) {
+    if pauses {
+        sleep(PAUSE).await;
+    }
+}
+
 /// Makes a call, sent and read at once, as a call is; returns how many bytes came.
-async fn call(slot: StreamSlot, size: usize, body: Pieces) -> usize {
+async fn call(slot: StreamSlot, size: usize, body: Pieces, [_, mut reads, there @ ..]: Pauses) -> usize {
     let mut request = OutboundRequest::of_body(Box::pin(body));
-    let head = http::Request::post(format!("http://h/{size}")).body(()).unwrap();
+    let [asked, answered] = [("r", there[0]), ("w", there[1])].map(|(side, pauses)| if pauses { side } else { "" });
+    let head = http::Request::post(format!("http://h/{size}?{asked}{answered}")).body(()).unwrap();
     let Ok(mut stream) = H2Stream::new(slot, head, &mut request) else { panic!("the stream was refused") };
     let head = poll_fn(|cx| {
         stream.poll_send(&mut request, cx).unwrap();
@@ -93,6 +123,12 @@ async fn call(slot: StreamSlot, size: usize, body: Pieces) -> usize {
             None => return came,
             Some(frame) => came += frame.unwrap().data_ref().map_or(0, Bytes::len),
         }
+        let mut paused = pin!(pause(take(&mut reads)));
+        poll_fn(|cx| {
+            stream.poll_send(&mut request, cx).unwrap();
+            paused.as_mut().poll(cx)
+        })
+        .await;
     }
 }
 
@@ -108,7 +144,8 @@ async fn play(seed: u64) {
     let span = SessionSpan { idle: Duration::from_secs(3600), lifetime: Duration::from_secs(7200) };
     let terms = StreamLimits { freed: Arc::new(Notify::new()), most: None };
     let (session, mut driver): (Arc<Session>, _) = shake(client, 16 << 10, span, terms).await.unwrap();
-    let driven = tokio::spawn(async move { driver.until_end().await });
+    let driven = tokio::spawn(bounded(async move { driver.until_end().await }));
+    let (some, mut at_most) = (dice.rare(3), Duration::ZERO);
     let calls: Vec<_> = (0..1 + dice.below(6))
         .map(|_| {
             let (size, left) = (dice.of(&[0, 1, 5000, 5001, 200_000, 2_000_001]), dice.of(&[0, 0, 1, 300_000]));
@@ -116,13 +153,19 @@ async fn play(seed: u64) {
             let left = if window > 1000 { left } else { left.min(5000) };
             let (piece, waits) = (dice.of(&[1 << 10, 16 << 10, 256 << 10]), dice.of(&[3, 20, usize::MAX]));
             let slot = session.first().unwrap();
-            let body = Pieces { left, piece, waits, dice: TestRng(dice.roll()) };
-            async move { (size + left, call(slot, size, body).await) }
+            let pauses: Pauses = [(); 4].map(|()| some && dice.rare(2));
+            // The clock counts whole milliseconds.
+            at_most += (PAUSE + Duration::from_millis(1)) * pauses.iter().filter(|pauses| **pauses).count() as u32;
+            let body = Pieces { left, piece, waits, pauses: pauses[0], pause: None, dice: TestRng(dice.roll()) };
+            async move { (size + left, bounded(call(slot, size, body, pauses)).await) }
         })
         .collect();
     // The watch of the session has timers, to which the clock would move on for ever.
-    let ended = tokio::time::timeout(Duration::from_secs(1), futures_util::future::join_all(calls)).await;
-    for (wanted, came) in ended.unwrap_or_else(|_| panic!("seed {seed}: a call over HTTP/2 waited for nobody")) {
+    let all = futures_util::future::join_all(calls);
+    let (began, ended) = (Instant::now(), tokio::time::timeout(at_most + Duration::from_secs(1), all).await);
+    // A call that pauses can hold the window of the others.
+    assert!(began.elapsed() <= at_most, "seed {seed}: a call over HTTP/2 waited for nobody");
+    for (wanted, came) in ended.expect("it ended in time") {
         assert_eq!(came, wanted, "seed {seed}");
     }
     drop(session);
