@@ -54,12 +54,16 @@ impl Scene {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Client(stream)
+        let client = Client(stream);
+        // A client before may have had the same port.
+        let peer = client.peer();
+        self.seen.lock().unwrap().retain(|(of, _)| *of != peer);
+        client
     }
 
     /// The requests that the handler read from one client.
     pub fn seen_of(&self, client: &Client) -> Vec<String> {
-        let peer = ClientAddress::from(client.0.local_addr().unwrap());
+        let peer = client.peer();
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|(of, _)| *of == peer).map(|(_, reading)| reading.clone()).collect()
     }
@@ -88,6 +92,10 @@ pub enum Close {
 pub struct Client(pub TcpStream);
 
 impl Client {
+    fn peer(&self) -> ClientAddress {
+        ClientAddress::from(self.0.local_addr().unwrap())
+    }
+
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).unwrap();
     }
