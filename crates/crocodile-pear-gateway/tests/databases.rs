@@ -23,7 +23,9 @@ use stage::scene::Scene;
 /// A gateway in front of a database, with these endpoints and further settings of the database.
 fn gateway(name: &str, database: &Database, settings: &str, endpoints: &str) -> Scene {
     let url = database.url();
-    let config = format!("databases:\n  main: {{ url: '{url}'{settings} }}\nendpoints:\n{endpoints}");
+    // A busy machine takes long for it.
+    let connect = if settings.contains("connect:") { "" } else { ", connect: 60s" };
+    let config = format!("databases:\n  main: {{ url: '{url}'{settings}{connect} }}\nendpoints:\n{endpoints}");
     Scene::new(&format!("databases_{name}"), &config)
 }
 

@@ -9,6 +9,8 @@ use crocodile_pear_demo::postgres::{Cluster, Failure, Postgres};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
+use crate::relay::Relay;
+
 pub struct Database {
     pub port: u16,
     server: Arc<Postgres>,
@@ -89,6 +91,11 @@ impl Database {
         let url = self.server.url();
         let (server, _) = url.rsplit_once('/').expect("a URL with the name of a database");
         format!("{server}/{}", self.name)
+    }
+
+    /// The URL by another way.
+    pub fn by(&self, relay: &Relay) -> String {
+        self.url().replace(&format!("127.0.0.1:{}", self.port), &relay.address.to_string())
     }
 
     /// Where files of the test may be that the server reads.

@@ -19,6 +19,8 @@ pub enum Way {
     Slow(Duration),
     /// They wait, and new connections too.
     Silent,
+    /// They pass; new connections wait.
+    Full,
     /// Each connection is reset.
     Reset,
     /// Each connection gets bytes that mean nothing, and is closed.
@@ -62,7 +64,7 @@ async fn relay(mut client: TcpStream, server: SocketAddr, mut way: watch::Receiv
 
 /// Waits until bytes may pass; `None` if the connection is over.
 async fn passes(client: &mut TcpStream, way: &mut watch::Receiver<Way>) -> Option<()> {
-    let now = *way.wait_for(|way| *way != Way::Silent).await.ok()?;
+    let now = *way.wait_for(|way| !matches!(way, Way::Silent | Way::Full)).await.ok()?;
     match now {
         Way::Reset => {
             reset(client);
@@ -72,7 +74,7 @@ async fn passes(client: &mut TcpStream, way: &mut watch::Receiver<Way>) -> Optio
             let _ = client.write_all(&[b'?'; 64]).await;
             None
         }
-        Way::Open | Way::Slow(_) | Way::Silent => Some(()),
+        Way::Open | Way::Slow(_) | Way::Silent | Way::Full => Some(()),
     }
 }
 

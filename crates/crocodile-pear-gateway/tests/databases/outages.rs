@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::databases::database::Database;
 use crate::databases::gateway;
+use crate::stage::relay::{Relay, Way};
 use crate::stage::scene::Scene;
 
 /// Much less than this is the rule; a busy machine adds to it.
@@ -78,6 +79,35 @@ fn statements_that_wait_open_connections_as_soon_as_they_may() {
     }
     session.run("select pg_advisory_unlock(1)").unwrap();
     assert_eq!(held.read().status, 200);
+}
+
+#[test]
+fn a_statement_whose_new_connection_gets_no_answer_takes_one_that_becomes_free() {
+    let Some(database) = Database::shared() else { return };
+    let session = database.connect();
+    session.run("select pg_advisory_lock(2)").unwrap();
+    let relay = Relay::to(([127, 0, 0, 1], database.port).into());
+    let url = database.by(&relay);
+    let config = format!(
+        "databases:\n  main: {{ url: '{url}', connections: 4, connect: 60s, wait: 60s, timeout: 60s }}\nendpoints:\n  \
+         POST /held: {{ pipeline: [ sql: {{ to: main, query: 'select pg_advisory_xact_lock(2)::text as a' }} ] }}\n  \
+         POST /write: {{ pipeline: [ sql: {{ to: main, query: select 1 as a, one: true }} ] }}\n{READ}"
+    );
+    let scene = Scene::new("databases_full", &config);
+    scene.until("the check of the statements has left", || session.sessions("true") == 0);
+    let mut clients = [(); 3].map(|()| scene.client());
+    let [held, write, read] = &mut clients;
+    held.write("POST /held HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n");
+    scene.until("it is held", || session.sessions("wait_event_type = 'Lock'") == 1);
+    relay.set(Way::Full);
+    write.write("POST /write HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n");
+    read.write("GET /a HTTP/1.1\r\nhost: h\r\n\r\n");
+    scene.until("both wait", || scene.metric("db_client_connection_pending_requests{") == 2);
+    session.run("select pg_advisory_unlock(2)").unwrap();
+    for client in &mut clients {
+        let reply = client.read();
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
 }
 
 #[test]

@@ -61,7 +61,8 @@ fn file(name: &str, authority: &Authority) -> PathBuf {
 fn scene(name: &str, port: u16, parameters: &str, authority: Option<&Path>) -> Scene {
     let ca = authority.map_or(String::new(), |file| format!(", ca: '{}'", file.display()));
     let url = format!("postgres://guest:secret@db.test:{port}/postgres?hostaddr=127.0.0.1{parameters}");
-    Scene::new(&format!("databases_{name}"), &format!("databases: {{ main: {{ url: '{url}'{ca} }} }}\n{ENDPOINTS}"))
+    let database = format!("databases: {{ main: {{ url: '{url}', connect: 60s{ca} }} }}\n");
+    Scene::new(&format!("databases_{name}"), &format!("{database}{ENDPOINTS}"))
 }
 
 #[test]

@@ -208,7 +208,7 @@ impl One {
         mend: fn(&mut One),
     ) -> Option<Box<dyn FaultScene>> {
         let entry = |database: &Database, relay: &Relay, _: Option<&Bouncer>| {
-            format!("url: '{}'{settings}", by(relay, database))
+            format!("url: '{}'{settings}", database.by(relay))
         };
         Some(Box::new(One::make(letter, false, &entry, (strike, mend))?))
     }
@@ -225,7 +225,7 @@ impl One {
     /// The server, and the same once more as its replica. Only reads.
     fn replica(letter: &str, strike: fn(&mut One)) -> Option<Box<dyn FaultScene>> {
         let entry = |database: &Database, relay: &Relay, _: Option<&Bouncer>| {
-            format!("url: '{}', replicas: ['{}']", database.url(), by(relay, database))
+            format!("url: '{}', replicas: ['{}']", database.url(), database.by(relay))
         };
         let mut one = One::make(letter, false, &entry, (strike, |one| one.relay.set(Way::Open)))?;
         let reads = one.config.endpoints.split("  POST").next().unwrap_or_default();
@@ -272,11 +272,6 @@ impl One {
         let killed = std::process::Command::new("sh").args(["-c", &format!("kill -s KILL {process}")]).status();
         assert!(killed.unwrap().success());
     }
-}
-
-/// The URL of a database by another way.
-fn by(relay: &Relay, database: &Database) -> String {
-    database.url().replace(&format!("127.0.0.1:{}", database.port), &relay.address.to_string())
 }
 
 /// Endpoints that read a row, and that write one.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_postgres::Client;
 
-use super::pool::{DatabaseLease, DatabasePool};
+use super::pool::{DatabaseLease, DatabasePool, SlowOpening, Spare};
 use super::query::{PreparedStatement, Query};
 use super::stop;
 use crate::error::Error;
@@ -92,11 +92,13 @@ impl SharedConnections {
         if let Some(seat) = core.join(query, pool) {
             return Ok(ReadPlace::Shared(seat));
         }
-        if let Some(lease) = pool.spare().await? {
-            return Ok(ReadPlace::Alone(lease));
-        }
+        let opening = match pool.spare().await? {
+            Spare::Lease(lease) => return Ok(ReadPlace::Alone(lease)),
+            Spare::Opening(opening) => Some(opening),
+            Spare::None => None,
+        };
         // Boxed: few wait, and all would carry the room.
-        Box::pin(core.wait(pool, query)).await
+        Box::pin(core.wait(pool, query, opening)).await
     }
 
     /// Shares a connection on which a read is about to run.
@@ -142,12 +144,17 @@ impl Core {
         Some(SharedConnection::seat(connection))
     }
 
-    async fn wait(&self, pool: &Arc<DatabasePool>, query: &Arc<Query>) -> Result<ReadPlace, Error> {
+    async fn wait(
+        &self,
+        pool: &Arc<DatabasePool>,
+        query: &Arc<Query>,
+        opening: Option<SlowOpening>,
+    ) -> Result<ReadPlace, Error> {
         let (known, receiver) = self.lock().enqueue(query);
         tokio::select! {
             biased;
             Ok(seat) = receiver => Ok(ReadPlace::Shared(seat)),
-            lease = pool.lease_for_read(known) => lease.map(ReadPlace::Alone),
+            lease = pool.lease_for_read(known, opening) => lease.map(ReadPlace::Alone),
         }
     }
 

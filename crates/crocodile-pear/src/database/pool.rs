@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::sync::oneshot::{self, error::RecvError};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Client;
 
 use super::address::{Connected, DatabaseAddress, error_text};
@@ -25,6 +25,10 @@ use crate::telemetry::log_limiter::LogLimiter;
 
 /// How long no further connection is tried after one that failed: a server that comes back is not met by a storm.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a statement waits only for the connection that it opens. Then it takes what comes first: the server may accept no further
+/// connection and be silent, while others serve.
+const OPENS_ALONE: Duration = Duration::from_millis(100);
 
 /// How often connections are opened anew to find the server that accepts writes: each statement would open some.
 const RENEW: Duration = Duration::from_secs(5);
@@ -86,6 +90,8 @@ struct PoolState {
     open: usize,
     /// The waiting statements, by core.
     queues: [VecDeque<LeaseWaiter>; THREADS],
+    /// Those for which a connection is being opened. They need no right to open another, and came before the others.
+    openers: VecDeque<LeaseWaiter>,
     /// The cores with waiting statements, and those with idle connections: a bit each.
     queued: u64,
     resting: u64,
@@ -151,6 +157,7 @@ impl DatabasePool {
             live: 0,
             open: 0,
             queues: [const { VecDeque::new() }; THREADS],
+            openers: VecDeque::new(),
             queued: 0,
             resting: 0,
             pause: None,
@@ -183,7 +190,7 @@ impl DatabasePool {
     /// # Errors
     /// `Busy`, if none is free in time; `Unavailable`, if none can be opened.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<DatabaseLease, Error> {
-        self.lease_for(ConnectionUse::Alone).await
+        self.lease_for(ConnectionUse::Alone, None).await
     }
 
     /// The same for a read that may also get a place beside others. Nobody gives up a shared connection for it, unless its statement is
@@ -191,23 +198,24 @@ impl DatabasePool {
     ///
     /// # Errors
     /// The same.
-    pub(super) async fn lease_for_read(self: &Arc<Self>, known: bool) -> Result<DatabaseLease, Error> {
+    pub(super) async fn lease_for_read(
+        self: &Arc<Self>,
+        known: bool,
+        opening: Option<SlowOpening>,
+    ) -> Result<DatabaseLease, Error> {
         let shares = known && self.lock().has_part(thread_id::index(), self.bounds.most);
-        self.lease_for(if shares { ConnectionUse::Read } else { ConnectionUse::Alone }).await
+        self.lease_for(if shares { ConnectionUse::Read } else { ConnectionUse::Alone }, opening).await
     }
 
     /// A connection, if there is one without a wait.
     ///
     /// # Errors
     /// `Unavailable`, if there is no connection and none can be opened.
-    pub(super) async fn spare(self: &Arc<Self>) -> Result<Option<DatabaseLease>, Error> {
+    pub(super) async fn spare(self: &Arc<Self>) -> Result<Spare, Error> {
         match self.take(thread_id::index(), Patience::None)? {
-            Acquired::Now(lease) if lease.link.is_some() => Ok(Some(lease)),
-            Acquired::Now(right) => match Box::pin(self.open(right)).await {
-                Err(_) if self.lock().live > 0 => Ok(None),
-                opened => opened.map(Some),
-            },
-            Acquired::Later(_) | Acquired::Not => Ok(None),
+            Acquired::Now(lease) if lease.link.is_some() => Ok(Spare::Lease(lease)),
+            Acquired::Now(right) => Box::pin(self.open(right)).await,
+            Acquired::Later(_) | Acquired::Not => Ok(Spare::None),
         }
     }
 
@@ -216,14 +224,23 @@ impl DatabasePool {
         self.waiting_alone.load(Relaxed) > 0
     }
 
-    async fn lease_for(self: &Arc<Self>, need: ConnectionUse) -> Result<DatabaseLease, Error> {
+    /// `opening` is the connection that is opened for the statement already.
+    async fn lease_for(
+        self: &Arc<Self>,
+        need: ConnectionUse,
+        mut opening: Option<SlowOpening>,
+    ) -> Result<DatabaseLease, Error> {
         let mut until = None;
         loop {
-            let lease = match self.take(thread_id::index(), Patience::Queue)? {
+            let patience = if opening.is_some() { Patience::Opens } else { Patience::Queue };
+            let lease = match self.take(thread_id::index(), patience)? {
                 Acquired::Now(lease) => lease,
                 Acquired::Later(receiver) => {
                     let until = *until.get_or_insert_with(|| Instant::now() + self.bounds.wait);
-                    self.moved(Box::pin(self.wait(receiver, need, until)).await?)
+                    match Box::pin(self.wait(receiver, need, until, opening.take())).await? {
+                        Some(lease) => lease,
+                        None => continue,
+                    }
                 }
                 Acquired::Not => return Err(busy()),
             };
@@ -231,10 +248,10 @@ impl DatabasePool {
                 return Ok(lease);
             }
             // Boxed, here and above: few statements wait or open, and all would carry the room.
-            match Box::pin(self.open(lease)).await {
-                // Others are open, and will be free.
-                Err(_) if self.lock().live > 0 => {}
-                opened => return opened,
+            match Box::pin(self.open(lease)).await? {
+                Spare::Lease(lease) => return Ok(lease),
+                Spare::Opening(opened) => opening = Some(opened),
+                Spare::None => {}
             }
         }
     }
@@ -253,15 +270,25 @@ impl DatabasePool {
         lease
     }
 
+    /// Waits for a connection that somebody gives, or for the one that is being opened for the statement: `None` if that has failed, but
+    /// others are open.
     async fn wait(
         &self,
         receiver: oneshot::Receiver<DatabaseLease>,
         need: ConnectionUse,
         until: Instant,
-    ) -> Result<DatabaseLease, Error> {
+        opening: Option<SlowOpening>,
+    ) -> Result<Option<DatabaseLease>, Error> {
         let _waiting = WaitingStatement::begin(self, need);
-        match tokio::time::timeout_at(until, receiver).await {
-            Ok(Ok(lease)) => Ok(lease),
+        if let Some(opening) = opening {
+            return tokio::select! {
+                biased;
+                Ok(lease) = receiver => Ok(Some(lease)),
+                opened = opening => self.unless_others_are_open(opened),
+            };
+        }
+        match timeout_at(until, receiver).await {
+            Ok(Ok(lease)) => Ok(Some(self.moved(lease))),
             Ok(Err(_)) => Err(away()),
             Err(_) => Err(busy()),
         }
@@ -269,16 +296,18 @@ impl DatabasePool {
 
     fn take(self: &Arc<Self>, core: usize, patience: Patience) -> Result<Acquired, Error> {
         let mut dead = Vec::new();
+        let opens = patience == Patience::Opens;
+        let most = if opens { 0 } else { self.bounds.most };
         let mut state = self.lock();
         let taken = loop {
-            match state.find(core, self.bounds.most) {
+            match state.find(core, most) {
                 FoundConnection::Link(link) if link.client.is_closed() => {
                     state.live -= 1;
                     state.owned[link.core()] -= 1;
                     state.open -= 1;
                     dead.push(link);
                 }
-                FoundConnection::Link(link) if state.is_needed(core, &link) => {
+                FoundConnection::Link(link) if !opens && state.is_needed(core, &link) => {
                     state.move_to(core, &link);
                     dead.push(link);
                     break Acquired::Now(self.leased(core, None));
@@ -293,10 +322,14 @@ impl DatabasePool {
                     break Acquired::Now(self.leased(core, None));
                 }
                 _ if patience == Patience::None => break Acquired::Not,
-                _ if self.waiting.load(Relaxed) >= self.bounds.waiting => return Err(busy()),
+                _ if !opens && self.waiting.load(Relaxed) >= self.bounds.waiting => return Err(busy()),
                 _ => {
                     let (sender, receiver) = oneshot::channel();
-                    state.enqueue(core, LeaseWaiter { since: Instant::now(), sender });
+                    let waiter = LeaseWaiter { since: Instant::now(), sender };
+                    match opens {
+                        true => enqueue(&mut state.openers, waiter),
+                        false => state.enqueue(core, waiter),
+                    }
                     break Acquired::Later(receiver);
                 }
             }
@@ -351,7 +384,30 @@ impl DatabasePool {
         DatabaseLease { pool: Some(self.clone()), link, core }
     }
 
-    async fn open(self: &Arc<Self>, mut lease: DatabaseLease) -> Result<DatabaseLease, Error> {
+    async fn open(self: &Arc<Self>, lease: DatabaseLease) -> Result<Spare, Error> {
+        let (sender, mut opened) = oneshot::channel();
+        let pool = self.clone();
+        tokio::spawn(async move {
+            let _ = sender.send(pool.open_leased(lease).await);
+        });
+        match timeout(OPENS_ALONE, &mut opened).await {
+            Ok(opened) => Ok(self.unless_others_are_open(opened)?.map_or(Spare::None, Spare::Lease)),
+            Err(_) => Ok(Spare::Opening(opened)),
+        }
+    }
+
+    /// If a connection could not be opened, a statement waits for the others.
+    fn unless_others_are_open(
+        &self,
+        opened: Result<Result<DatabaseLease, Error>, RecvError>,
+    ) -> Result<Option<DatabaseLease>, Error> {
+        match opened.unwrap_or_else(|_| Err(away())) {
+            Err(_) if self.lock().live > 0 => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    async fn open_leased(self: &Arc<Self>, mut lease: DatabaseLease) -> Result<DatabaseLease, Error> {
         let reason = match self.connect(lease.core).await {
             Ok(link) => {
                 let mut state = self.lock();
@@ -497,8 +553,13 @@ impl DatabasePool {
         let mut lease = self.leased(core, link);
         loop {
             let mut state = self.lock();
-            // While no connection may be opened, the right to open one is useless.
-            let waiter = if lease.link.is_none() && state.pauses() { None } else { state.next(core) };
+            let opener = lease.link.as_ref().and_then(|_| state.openers.pop_front());
+            let waiter = match opener {
+                Some(opener) => Some((core, opener)),
+                // While no connection may be opened, the right to open one is useless.
+                None if lease.link.is_none() && state.pauses() => None,
+                None => state.next(core),
+            };
             let Some((at, waiter)) = waiter else {
                 match lease.link.take() {
                     Some(link) => state.rest(link),
@@ -545,7 +606,20 @@ enum Acquired {
 enum Patience {
     None,
     Queue,
+    /// It waits, and a connection is being opened for it.
+    Opens,
 }
+
+/// A connection without a wait for other statements.
+#[expect(clippy::large_enum_variant, reason = "a lease is taken apart at once")]
+pub(super) enum Spare {
+    Lease(DatabaseLease),
+    Opening(SlowOpening),
+    None,
+}
+
+/// A connection that is being opened. If nobody receives it, it is given to another statement.
+pub(super) type SlowOpening = oneshot::Receiver<Result<DatabaseLease, Error>>;
 
 /// For what a connection is wanted.
 #[derive(Clone, Copy, PartialEq)]
@@ -612,11 +686,7 @@ impl PoolState {
 
     fn enqueue(&mut self, core: usize, waiter: LeaseWaiter) {
         self.forget_left(core);
-        let queue = &mut self.queues[core];
-        if queue.len() == queue.capacity() {
-            queue.retain(|waiter| !waiter.sender.is_closed());
-        }
-        queue.push_back(waiter);
+        enqueue(&mut self.queues[core], waiter);
         self.queued |= 1 << core;
     }
 
@@ -702,6 +772,14 @@ impl PoolState {
         }
         waiter
     }
+}
+
+/// Adds a waiting statement. Before a queue grows, those that have left are removed.
+fn enqueue(queue: &mut VecDeque<LeaseWaiter>, waiter: LeaseWaiter) {
+    if queue.len() == queue.capacity() {
+        queue.retain(|waiter| !waiter.sender.is_closed());
+    }
+    queue.push_back(waiter);
 }
 
 /// The cores whose bits are set.

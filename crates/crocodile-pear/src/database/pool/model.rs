@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::{Config, NoTls};
 
-use super::{DatabasePool, PoolBounds, PooledConnection};
+use super::{DatabasePool, OPENS_ALONE, PoolBounds, PooledConnection};
 use crate::config::spec::{Located, Secret};
 use crate::database::address::DatabaseAddress;
 use crate::database::query::Access;
@@ -30,10 +30,14 @@ const STATEMENTS: usize = 60;
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_millis(500);
 
+/// How long it takes while the server is slow.
+const SLOWLY: Duration = Duration::from_millis(300);
+
 /// The server's answer to a new connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mood {
     Serves,
+    Slow,
     Refuses,
     Silent,
 }
@@ -67,10 +71,12 @@ impl PlayedServer {
         let takes = state.dice.lock().expect("whole").number(20);
         sleep(Duration::from_millis(takes)).await;
         let mood = *state.mood.lock().expect("whole");
-        if mood == Mood::Silent {
-            sleep(CONNECT).await;
+        match mood {
+            Mood::Silent => sleep(CONNECT).await,
+            Mood::Slow => sleep(SLOWLY).await,
+            Mood::Serves | Mood::Refuses => {}
         }
-        if mood != Mood::Serves || state.sessions.load(Relaxed) >= state.most.load(Relaxed) {
+        if matches!(mood, Mood::Refuses | Mood::Silent) || state.sessions.load(Relaxed) >= state.most.load(Relaxed) {
             return Err(format!("the server {mood:?}"));
         }
         let (ours, theirs) = duplex(1024);
@@ -87,7 +93,7 @@ impl PlayedServer {
     fn change(&self, dice: &mut TestRng) {
         match dice.below(6) {
             0 => *self.0.mood.lock().expect("whole") = Mood::Refuses,
-            1 => *self.0.mood.lock().expect("whole") = Mood::Silent,
+            1 => *self.0.mood.lock().expect("whole") = dice.of(&[Mood::Silent, Mood::Slow]),
             2 => self.0.most.store(dice.below(6), Relaxed),
             3 => {
                 let mut open = self.0.open.lock().expect("whole");
@@ -136,18 +142,19 @@ async fn on_core<T>(core: usize, task: impl Future<Output = T>) -> T {
     poll_fn(|cx| thread_id::model::with(core, || task.as_mut().poll(cx))).await
 }
 
-fn pool(dice: &mut TestRng, server: &PlayedServer) -> Arc<DatabasePool> {
+fn any_bounds(dice: &mut TestRng) -> PoolBounds {
+    let wait = Duration::from_millis(dice.of(&[50, 1_000, 5_000]));
+    bounds(1 + dice.below(6), dice.of(&[0, 3, 100]), wait)
+}
+
+fn bounds(most: usize, waiting: usize, wait: Duration) -> PoolBounds {
+    PoolBounds { most, waiting, wait, connect: CONNECT, statements: Statements::Named }
+}
+
+fn pool(bounds: PoolBounds, server: &PlayedServer) -> Arc<DatabasePool> {
     let url = Located::from(Secret::from("postgres://u@127.0.0.1/d".to_owned()));
     let address =
         DatabaseAddress::compile(&url, None, &|_| unreachable!(), &mut Default::default()).expect("an address");
-    let wait = Duration::from_millis(dice.of(&[50, 1_000, 5_000]));
-    let bounds = PoolBounds {
-        most: 1 + dice.below(6),
-        waiting: dice.of(&[0, 3, 100]),
-        wait,
-        connect: CONNECT,
-        statements: Statements::Named,
-    };
     let pool = DatabasePool::new("main".into(), address, bounds, Access::ReadWrite);
     assert!(pool.played.set(server.clone()).is_ok());
     Arc::new(pool)
@@ -184,10 +191,11 @@ async fn statement(seed: u64, pool: Arc<DatabasePool>, used: Arc<AtomicUsize>) {
 fn check(seed: u64, pool: &DatabasePool) {
     let state = pool.lock();
     let idle: usize = state.idle.iter().map(Vec::len).sum();
-    let waiting = state.queues.iter().flatten().filter(|waiter| !waiter.sender.is_closed()).count();
+    let [waiting, opening] = [state.queues.iter().flatten().collect(), state.openers.iter().collect()]
+        .map(|waiters: Vec<_>| waiters.iter().filter(|waiter| !waiter.sender.is_closed()).count());
     let owned: usize = state.owned.iter().sum();
     let shown = format!(
-        "seed {seed}: {waiting} wait, {idle} idle, {} live, {} open, {owned} owned, {} at most, pauses: {}",
+        "seed {seed}: {waiting} wait, {opening} open one and wait, {idle} idle, {} live, {} open, {owned} owned, {} at most, pauses: {}",
         state.live,
         state.open,
         pool.bounds.most,
@@ -198,7 +206,7 @@ fn check(seed: u64, pool: &DatabasePool) {
     for (core, links) in state.idle.iter().enumerate() {
         assert_eq!(links.is_empty(), state.resting & 1 << core == 0, "{shown}");
     }
-    assert!(waiting == 0 || idle == 0, "a connection is idle, {shown}");
+    assert!(waiting + opening == 0 || idle == 0, "a connection is idle, {shown}");
     assert!(waiting == 0 || state.open == pool.bounds.most || state.open > state.live, "nobody opens one, {shown}");
 }
 
@@ -206,7 +214,7 @@ async fn play(seed: u64) {
     let mut dice = TestRng(seed);
     let most = dice.of(&[1, 3, 10]);
     let server = PlayedServer::new(dice.roll(), most);
-    let pool = pool(&mut dice, &server);
+    let pool = pool(any_bounds(&mut dice), &server);
     let used = Arc::default();
     let mut statements = JoinSet::new();
     for _ in 0..STATEMENTS {
@@ -241,4 +249,43 @@ async fn no_statement_waits_while_a_connection_is_idle_or_may_be_opened() {
     for seed in seeds(30) {
         play(seed).await;
     }
+}
+
+/// One connection is in use, and the server is silent to a further one.
+#[tokio::test(start_paused = true)]
+async fn a_statement_takes_a_connection_that_becomes_free_while_its_own_is_not_open() {
+    // The time when it becomes free, and the core of the second statement.
+    for (free, core) in [(20, 0), (20, 1), (200, 0), (200, 1)] {
+        let server = PlayedServer::new(1, 10);
+        let pool = pool(bounds(2, 0, Duration::from_secs(5)), &server);
+        let first = on_core(0, pool.lease()).await.expect("a connection");
+        *server.0.mood.lock().expect("whole") = Mood::Silent;
+        let began = Instant::now();
+        let second = on_core(core, pool.lease());
+        let (second, ()) = tokio::join!(second, async {
+            sleep(Duration::from_millis(free)).await;
+            drop(first);
+        });
+        let took = began.elapsed();
+        assert!(second.is_ok_and(|lease| lease.core == 0), "free after {free} ms, core {core}");
+        let longest = OPENS_ALONE.max(Duration::from_millis(free)) + Duration::from_millis(5);
+        assert!(took <= longest, "free after {free} ms, core {core}: {took:?}");
+    }
+}
+
+/// To open a connection takes longer than a statement may wait for one.
+#[tokio::test(start_paused = true)]
+async fn a_statement_whose_connection_opens_slowly_gets_it() {
+    let server = PlayedServer::new(1, 10);
+    *server.0.mood.lock().expect("whole") = Mood::Slow;
+    let pool = pool(bounds(2, 0, Duration::from_millis(50)), &server);
+    let (first, second) = tokio::join!(pool.lease(), pool.lease());
+    assert!(first.is_ok() && second.is_ok());
+    // The client has left: the next statement gets the connection.
+    let (pool, server) = (self::pool(pool.bounds, &server), server);
+    let left = tokio::time::timeout(SLOWLY / 2, pool.lease()).await;
+    assert!(left.is_err());
+    *server.0.mood.lock().expect("whole") = Mood::Refuses;
+    sleep(SLOWLY).await;
+    assert!(pool.lease().await.is_ok());
 }
