@@ -1,6 +1,8 @@
 //! A way to a server that can be made worse: slow, silent, broken.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crocodile_pear_peers::served::{ANY, Served, bind};
@@ -31,6 +33,7 @@ pub enum Way {
 pub struct Relay {
     pub address: SocketAddr,
     way: watch::Sender<Way>,
+    came: Arc<AtomicUsize>,
     _served: Served,
 }
 
@@ -38,8 +41,18 @@ impl Relay {
     /// To the server at this address.
     pub fn to(server: SocketAddr) -> Self {
         let (way, changes) = watch::channel(Way::Open);
-        let served = Served::begin_on(bind(ANY.into()), move |stream| relay(stream, server, changes.clone()));
-        Relay { address: served.address, way, _served: served }
+        let came = Arc::<AtomicUsize>::default();
+        let coming = came.clone();
+        let served = Served::begin_on(bind(ANY.into()), move |stream| {
+            coming.fetch_add(1, Ordering::Relaxed);
+            relay(stream, server, changes.clone())
+        });
+        Relay { address: served.address, way, came, _served: served }
+    }
+
+    /// How many connections have come.
+    pub fn came(&self) -> usize {
+        self.came.load(Ordering::Relaxed)
     }
 
     /// From now on, also for connections that are there.

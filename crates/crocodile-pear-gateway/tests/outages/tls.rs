@@ -4,17 +4,22 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
+use http::Response;
 use rcgen::date_time_ymd;
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ServerConfig};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio_rustls::server::TlsStream;
 
-use crate::outages::scene::{Scene, get};
+use crate::outages::scene::{Scene, config, get};
 use crate::stage::asked::Asked;
-use crate::stage::authority::{Authority, provider};
+use crate::stage::authority::{Authority, offering, provider};
+use crate::stage::http2::converse;
+use crate::stage::relay::{Relay, Way};
 use crate::stage::served::Served;
 use crate::stage::shop::answer;
 use crate::stage::{in_parallel, until};
@@ -103,6 +108,77 @@ fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
         scene.gateway.logged("*WARN*cannot connect: the upstream's certificate*").unwrap();
         scene.gateway.logged(logged).unwrap_or_else(|wrong| panic!("{wrong}: {}", scene.gateway.said()));
         assert_eq!(scene.metric("crocodile_pear_server_tls_failures_total", "shop"), 1);
+    }
+}
+
+/// Keeps `/held` until it is told to answer.
+async fn hold(stream: TlsStream<TcpStream>, answers: Arc<Notify>) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(asked) = Asked::receive(&mut stream).await? {
+        if asked.target == "/held" {
+            answers.notified().await;
+        }
+        stream.write_all(&answer(200, "", &asked.target)).await?;
+        stream.flush().await?;
+    }
+    Ok(())
+}
+
+/// The same over HTTP/2, one request at a time.
+async fn hold_streams(stream: TlsStream<TcpStream>, answers: Arc<Notify>) {
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(1);
+    converse(stream, builder, move |(request, mut respond)| {
+        let answers = answers.clone();
+        async move {
+            if request.uri().path() == "/held" {
+                answers.notified().await;
+            }
+            respond.send_response(Response::new(()), true)
+        }
+    })
+    .await;
+}
+
+#[test]
+fn a_call_whose_new_connection_gets_no_answer_takes_one_that_becomes_free() {
+    let (authority, files) = (Authority::new(), Files::new("full"));
+    let (ca, answers) = (files.write("ca.pem", authority.pem()), Arc::new(Notify::new()));
+    let identity = || authority.sign(&["127.0.0.1"]).server(&[&TLS12, &TLS13]);
+    let [one, other] = [(); 2].map(|()| answers.clone());
+    let http1 = Served::secured(identity(), move |stream| hold(stream, one.clone()));
+    let http2 = Served::secured(offering(identity(), &["h2"]), move |stream| hold_streams(stream, other.clone()));
+    let cases = [(&http1, ""), (&http1, ", connections: { open: 2 }"), (&http2, "")];
+    for (number, (server, connections)) in cases.into_iter().enumerate() {
+        let relay = Relay::to(server.address);
+        let timeout = "timeout: { connect: 60s, first_byte: 60s }";
+        let upstream = format!("{{ url: 'https://{}', {timeout}, tls: {{ ca: {ca} }}{connections} }}", relay.address);
+        let scene = Scene::with(&format!("tls_full_{number}"), &format!("threads: 1\n{}", config(&upstream)));
+        let address = scene.address();
+        let opened = "crocodile_pear_upstream_connections_opened_total";
+        thread::scope(|scope| {
+            let first = scope.spawn(|| get(address, "/held"));
+            scene.until_at_least(opened, "shop", 1);
+            relay.set(Way::Full);
+            let second = scope.spawn(|| get(address, "/item"));
+            until("the second call opens a connection", || relay.came() == 2);
+            answers.notify_one();
+            for answer in [first, second].map(|asked| asked.join().unwrap()) {
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            }
+        });
+        assert_eq!(scene.metric(opened, "shop"), 1);
+        // That connection is of use as soon as it is open.
+        relay.set(Way::Open);
+        scene.until_at_least(opened, "shop", 2);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| get(address, "/held"));
+            scene.until_at_least("http_server_active_requests", "", 1);
+            assert_eq!(get(address, "/item").lines().next(), Some("HTTP/1.1 200 OK"));
+            answers.notify_one();
+            assert!(first.join().unwrap().starts_with("HTTP/1.1 200 "));
+        });
+        assert_eq!(scene.metric(opened, "shop"), 2);
     }
 }
 

@@ -1,8 +1,11 @@
 //! A connection for a call that found none: opened, or waited for.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, sleep_until};
 
@@ -24,6 +27,10 @@ use crate::telemetry::request_record::Opening;
 /// How long a server that chose HTTP/1.1 is expected to choose it again. Meanwhile connections are opened in parallel;
 /// otherwise calls wait for the first one, since over HTTP/2 it may serve them all.
 const BELIEVED: Duration = Duration::from_secs(600);
+
+/// How long a call waits only for the connection that it opens. Then it takes what comes first: the server may be silent to a further
+/// connection, while others serve.
+const OPENS_ALONE: Duration = Duration::from_millis(100);
 
 /// Opens a connection, or waits for one.
 pub(crate) async fn open(pool: &Arc<ConnectionPool>, limit: Timeout) -> Result<(Lease, ConnectionOrigin), Error> {
@@ -58,6 +65,40 @@ impl Goal {
         let opened = self.pool.connector.connect(limit, offer).await?;
         self.pool.counters.count(ConnectionEvent::Opened);
         Ok(opened)
+    }
+
+    /// A connection that is opened, or one that becomes free if that takes long.
+    async fn connect_or_reuse(&self, limit: Timeout, changes: u32) -> Result<Reached, Error> {
+        let goal = self.clone();
+        let mut connecting = Box::pin(async move { goal.connect(limit, Offer::All).await });
+        if let Some(connected) = within(Timeout::After(OPENS_ALONE), &mut connecting).await {
+            return connected.map(Reached::Opened);
+        }
+        let _slow = SlowCall::begin(self);
+        loop {
+            if let Some(kept) = poll_fn(|cx| self.pool.reuse(self.thread, cx).into()).await {
+                self.open_on(connecting, changes);
+                return Ok(Reached::Kept(kept));
+            }
+            tokio::select! {
+                biased;
+                connected = &mut connecting => return connected.map(Reached::Opened),
+                () = self.shard().kept.notified() => {}
+            }
+        }
+    }
+
+    /// Opens a connection on without a call, and keeps it for another.
+    fn open_on(&self, connecting: impl Future<Output = Result<(Io, Opening), Error>> + Send + 'static, changes: u32) {
+        let Ok(permit) = self.pool.try_acquire(self.thread) else { return };
+        let Goal { pool, thread } = self.clone();
+        tokio::spawn(async move {
+            let Ok((io, _)) = connecting.await else { return };
+            if !pool.shares() || !io.chose_h2() {
+                let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
+                pool.put(OwnConnection { wire, thread, permit, opening: None }, Instant::now());
+            }
+        });
     }
 
     /// A stream on a connection that turned out to speak HTTP/2. Another call may have found that out first: then its
@@ -165,9 +206,9 @@ async fn own(
     if queued {
         goal.pool.counters.count(ConnectionEvent::Queued);
         // The call that made room has most likely left its connection.
-        let kept = std::future::poll_fn(|cx| pool.reuse(thread, cx).into()).await;
-        if let Some(KeptConnection { wire, .. }) = kept {
-            return Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: None }), ConnectionOrigin::Kept));
+        let kept = poll_fn(|cx| pool.reuse(thread, cx).into()).await;
+        if let Some(kept) = kept {
+            return Ok(lease_kept(kept, thread, permit));
         }
     }
     // Read before the lookup, whose addresses can only be newer.
@@ -175,7 +216,10 @@ async fn own(
     let tried = attempt.and_then(|attempt| attempt.single.lock().unwrap_or_else(PoisonError::into_inner).take());
     let (io, opening) = match tried.filter(|(io, _)| pool.leads(io, changes.wrapping_sub(1))) {
         Some(opened) => opened,
-        None => goal.connect(limit, Offer::All).await?,
+        None => match goal.connect_or_reuse(limit, changes).await? {
+            Reached::Opened(opened) => opened,
+            Reached::Kept(kept) => return Ok(lease_kept(kept, thread, permit)),
+        },
     };
     // HTTP/1.1 was expected, since the server chose it last time; it may choose otherwise each time.
     if pool.shares() && speaks_h2(pool, &io)? {
@@ -188,6 +232,36 @@ async fn own(
     Ok((Lease::Own(OwnConnection { wire, thread, permit, opening: Some(Box::new(opening)) }), ConnectionOrigin::Fresh))
 }
 
+fn lease_kept(
+    KeptConnection { wire, .. }: KeptConnection,
+    thread: usize,
+    permit: Option<OwnedSemaphorePermit>,
+) -> (Lease, ConnectionOrigin) {
+    (Lease::Own(OwnConnection { wire, thread, permit, opening: None }), ConnectionOrigin::Kept)
+}
+
+/// A connection for a call that opens one.
+enum Reached {
+    Opened((Io, Opening)),
+    Kept(KeptConnection),
+}
+
+/// Counts a call whose connection takes long to open, for as long as it does.
+struct SlowCall<'a>(&'a Goal);
+
+impl<'a> SlowCall<'a> {
+    fn begin(goal: &'a Goal) -> Self {
+        goal.state().slow += 1;
+        SlowCall(goal)
+    }
+}
+
+impl Drop for SlowCall<'_> {
+    fn drop(&mut self) {
+        self.0.state().slow -= 1;
+    }
+}
+
 /// Where connections may be shared, calls without one wait together for an attempt: as many as its connection can serve.
 async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, ConnectionOrigin), Error> {
     let since = Instant::now();
@@ -198,7 +272,10 @@ async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, ConnectionOrigin)
             AcquireStep::Slot(slot) => return Ok((Lease::Shared(slot), ConnectionOrigin::Fresh)),
             AcquireStep::Own => return own(goal, rest(limit, since), tried.as_deref()).await,
             AcquireStep::Attempt(attempt, done) => {
-                within(rest(limit, since), done).await.ok_or_else(late)?;
+                let slot = within(rest(limit, since), attempted(goal, done)).await.ok_or_else(late)?;
+                if let Some(slot) = slot {
+                    return Ok((Lease::Shared(slot), ConnectionOrigin::Fresh));
+                }
                 attempt.outcome.get().cloned().unwrap_or(Ok(()))?;
                 tried = Some(attempt);
             }
@@ -209,6 +286,26 @@ async fn shared(goal: &Goal, limit: Timeout) -> Result<(Lease, ConnectionOrigin)
                 }
                 within(rest(limit, since), freed).await.ok_or_else(full)?;
             }
+        }
+    }
+}
+
+/// Waits for the end of an attempt. If that takes long, a stream that becomes free is used instead.
+async fn attempted(goal: &Goal, done: OwnedNotified) -> Option<StreamSlot> {
+    let mut done = pin!(done);
+    if within(Timeout::After(OPENS_ALONE), &mut done).await.is_some() {
+        return None;
+    }
+    loop {
+        let freed = goal.shard().freed.notified();
+        let slot = goal.pool.reserve(&mut goal.state());
+        if slot.is_some() {
+            return slot;
+        }
+        tokio::select! {
+            biased;
+            () = &mut done => return None,
+            () = freed => {}
         }
     }
 }

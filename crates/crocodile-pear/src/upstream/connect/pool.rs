@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -54,6 +54,8 @@ pub(crate) struct PoolShard {
     state: Mutex<ShardState>,
     /// Notified when a shared connection has a free stream.
     pub(crate) freed: Arc<Notify>,
+    /// Notified when a connection is kept, if a call waits for one.
+    pub(crate) kept: Notify,
     /// A permit for each call that has a connection of its own. A connection is opened only when none is kept, so there are
     /// never more connections than permits.
     permits: Option<Arc<Semaphore>>,
@@ -64,6 +66,8 @@ pub(crate) struct PoolShard {
 pub(crate) struct ShardState {
     /// The newest at the back.
     pub(crate) kept: VecDeque<KeptConnection>,
+    /// Calls whose connections take long to open, and that use a kept one as soon as there is one.
+    pub(crate) slow: usize,
     /// Each with the peer's address.
     pub(crate) shared: Vec<(Arc<Session>, Option<IpAddr>)>,
     /// The changes of the name when those addresses were last checked.
@@ -146,6 +150,7 @@ impl ConnectionPool {
             PoolShard {
                 state: Mutex::default(),
                 freed: Arc::default(),
+                kept: Notify::new(),
                 permits: self.bounds.connections.open.map(permits),
                 waiting: AtomicUsize::new(0),
             }
@@ -192,10 +197,7 @@ impl ConnectionPool {
         if state.kept.is_empty() {
             return None;
         }
-        let permit = match &self.shard(thread).permits {
-            Some(permits) => Some(permits.clone().try_acquire_owned().ok()?),
-            None => None,
-        };
+        let permit = self.try_acquire(thread).ok()?;
         let kept = self.newest(&mut state, cx, now);
         drop(state);
         kept.map(|KeptConnection { wire, .. }| Lease::Own(OwnConnection { wire, thread, permit, opening: None }))
@@ -250,6 +252,9 @@ impl ConnectionPool {
             state.kept.pop_front();
         }
         state.kept.push_back(KeptConnection { wire, since: now, runtime: id });
+        if state.slow > 0 {
+            self.shard(thread).kept.notify_one();
+        }
         if state.clearing.as_ref().is_none_or(|clearing| clearing.runtime != id) {
             let task = clear(Arc::downgrade(self), thread, id, bounds.keep.min(bounds.lifetime) / 2);
             state.clearing = Some(Clearing { runtime: id, task: runtime.spawn(task).abort_handle() });
@@ -282,17 +287,22 @@ impl ConnectionPool {
         Remaining::Some
     }
 
+    /// A permit to use a connection, if there is one; `None` where there is no bound.
+    pub(crate) fn try_acquire(&self, thread: usize) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
+        self.shard(thread).permits.as_ref().map(|permits| permits.clone().try_acquire_owned()).transpose()
+    }
+
     /// Waits for a permit to use a connection; returns whether it had to wait.
     pub(crate) async fn acquire(
         &self,
         thread: usize,
         until: Timeout,
     ) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
+        if let Ok(permit) = self.try_acquire(thread) {
+            return Ok((permit, Waited::No));
+        }
         let shard = self.shard(thread);
         let Some(permits) = &shard.permits else { return Ok((None, Waited::No)) };
-        if let Ok(permit) = permits.clone().try_acquire_owned() {
-            return Ok((Some(permit), Waited::No));
-        }
         let _waiting = shard.wait(self.bounds.connections.waiting)?;
         let permit = within(until, permits.clone().acquire_owned()).await.and_then(Result::ok).ok_or_else(full)?;
         Ok((Some(permit), Waited::Yes))
