@@ -155,12 +155,12 @@ const SECRETS: [&str; 6] = ["secret", "password", "passwd", "authorization", "ap
 /// Whether the key before a colon is that of a secret.
 fn is_secret(before: &str) -> bool {
     let key = before.trim_end_matches([':', '"', '\'', ' ']);
-    let begin = key.rfind(|letter: char| !(letter.is_alphanumeric() || "_-".contains(letter))).map_or(0, |at| at + 1);
+    let before = key.trim_end_matches(|letter: char| letter.is_alphanumeric() || "_-".contains(letter));
     // A path is no field: `GET /secret`.
-    if key[..begin].ends_with('/') {
+    if before.ends_with('/') {
         return false;
     }
-    let key = key.get(begin..).unwrap_or_default().to_ascii_lowercase();
+    let key = key[before.len()..].to_ascii_lowercase();
     SECRETS.iter().any(|word| key.contains(word)) || key.ends_with("token")
 }
 
@@ -302,6 +302,8 @@ warning: long\u{fffd}
             ("  secrets: [a, b]", "  secrets: [a, b]"),
             ("  GET /secret: shop /a", "  GET /secret: shop /a"),
             ("  'GET /my-password': shop /a", "  'GET /my-password': shop /a"),
+            ("🦀: shop /a", "🦀: shop /a"),
+            ("🦀token: hunter2", "🦀token: *******"),
         ] {
             assert_eq!(super::concealed(line), shown);
         }

@@ -173,7 +173,7 @@ fn negation(source: &str, code: &str) -> Option<Fault> {
 /// `x ? y : z`
 fn ternary(source: &str, code: &str) -> Option<Fault> {
     let at = code.find(" ? ")?;
-    let colon = at + code[at..].find(" : ")?;
+    let colon = at + 3 + code[at + 3..].find(" : ")?;
     let (condition, yes, no) = (&source[..at], &source[at + 3..colon], &source[colon + 3..]);
     let remedy = format!("write `if {} then {} else {} end`", condition.trim(), yes.trim(), no.trim());
     Some(told(at + 1, 1, "`? :` is not an operator".into(), remedy))
@@ -183,7 +183,7 @@ fn ternary(source: &str, code: &str) -> Option<Fault> {
 fn arrow(source: &str, code: &str) -> Option<Fault> {
     let at = code.find("=>")?;
     let name = source[..at].trim_end().trim_end_matches(')');
-    let name = &name[name.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |before| before + 1)..];
+    let name = &name[name.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len()..];
     let rest = source[at + 2..].trim_start();
     let body = rest[..outer(rest)].trim_end();
     let body = if name.is_empty() { body.to_owned() } else { body.replace(&format!("{name}."), ".") };
@@ -315,45 +315,61 @@ mod tests {
         (source[fault.offset..fault.offset + fault.length].to_owned(), fault.remedy.clone())
     }
 
+    /// What is written elsewhere, the part that is shown, and the remedy.
+    const HABITS: &[(&str, &str, &str)] = &[
+        (".a && .b", "&&", "write `and`"),
+        ("$query.a || .b && .c", "||", "write `or`"),
+        (".a === 1", "===", "write `==`"),
+        (".a !== 1", "!==", "write `!=`"),
+        ("!$query.a", "!", "write `($query.a | not)`"),
+        (".a and !(.b == 1)", "!", "write `((.b == 1) | not)`"),
+        (".a + 'x, y'", "'x, y'", "write `\"x, y\"`, and put the whole expression in `'…'`"),
+        (".a + “x”", "“", "write `\"`"),
+        (".a ? 1 : 2", "?", "write `if .a then 1 else 2 end`"),
+        (".a ?? .b", "??", "write `//`"),
+        (".a | map(x => x.name)", "=>", "leave out `x =>`, and write `.name`"),
+        (".items.map(.name)", ".map", "write ` | map` instead of `.map`"),
+        (".name.toUpperCase()", ".toUpperCase", "write ` | ascii_upcase` instead of `.toUpperCase()`"),
+        ("[.items[].price] | sum", "sum", "write `add`"),
+        ("query.a", "query", "write `$query.a`"),
+        ("query[\"a b\"].c + 1", "query", "write `$query[\"a b\"].c`"),
+        ("$.items[*].id", "$.items[*].id", "write `.items[].id`"),
+        (".items[*].id", "[*]", "write `[]`"),
+        ("$.items[0]", "$.items[0]", "write `.items[0]`"),
+        ("$[0]", "$[0]", "write `.[0]`"),
+        (".items[?(@.id==1)]", "[?(@.id==1)]", "write `[] | select(.id==1)`"),
+        ("{{.name}}", "{{", "write `.name`"),
+        ("{{id}}", "{{", "write `{id}`"),
+        ("if .a then 1", "", "write `end` where the `if` ends"),
+        (".a ++ .b", "++", "write `+`"),
+        ("if .a is null then 1 else 2 end", "is null", "write `== null`"),
+        ("select(.a in [1, 2])", "in [1, 2]", "write ` | IN(1, 2)` instead of ` in [1, 2]`"),
+        ("[.items[] | select(.id = 1)]", "=", "write `==`"),
+        ("if .id = 1 then 2 else 3 end", "=", "write `==`"),
+        ("if .a then 1 elif .id = 1 then 2 else 3 end", "=", "write `==`"),
+        ("\"id ${.id}\"", "${.id}", "write `\\(.id)`"),
+        (".a == None", "None", "write `null`"),
+        (".user-id", ".user-id", "write `.\"user-id\"`"),
+        (".a | sub(\"x,\", [1, 2] | tojson)", "sub", "separate them by `;`: write `sub(\"x,\"; [1, 2] | tojson)`"),
+    ];
+
     #[test]
     fn other_languages_are_understood() {
-        for (source, part, remedy) in [
-            (".a && .b", "&&", "write `and`"),
-            ("$query.a || .b && .c", "||", "write `or`"),
-            (".a === 1", "===", "write `==`"),
-            (".a !== 1", "!==", "write `!=`"),
-            ("!$query.a", "!", "write `($query.a | not)`"),
-            (".a and !(.b == 1)", "!", "write `((.b == 1) | not)`"),
-            (".a + 'x, y'", "'x, y'", "write `\"x, y\"`, and put the whole expression in `'…'`"),
-            (".a + “x”", "“", "write `\"`"),
-            (".a ? 1 : 2", "?", "write `if .a then 1 else 2 end`"),
-            (".a ?? .b", "??", "write `//`"),
-            (".a | map(x => x.name)", "=>", "leave out `x =>`, and write `.name`"),
-            (".items.map(.name)", ".map", "write ` | map` instead of `.map`"),
-            (".name.toUpperCase()", ".toUpperCase", "write ` | ascii_upcase` instead of `.toUpperCase()`"),
-            ("[.items[].price] | sum", "sum", "write `add`"),
-            ("query.a", "query", "write `$query.a`"),
-            ("query[\"a b\"].c + 1", "query", "write `$query[\"a b\"].c`"),
-            ("$.items[*].id", "$.items[*].id", "write `.items[].id`"),
-            (".items[*].id", "[*]", "write `[]`"),
-            ("$.items[0]", "$.items[0]", "write `.items[0]`"),
-            ("$[0]", "$[0]", "write `.[0]`"),
-            (".items[?(@.id==1)]", "[?(@.id==1)]", "write `[] | select(.id==1)`"),
-            ("{{.name}}", "{{", "write `.name`"),
-            ("{{id}}", "{{", "write `{id}`"),
-            ("if .a then 1", "", "write `end` where the `if` ends"),
-            (".a ++ .b", "++", "write `+`"),
-            ("if .a is null then 1 else 2 end", "is null", "write `== null`"),
-            ("select(.a in [1, 2])", "in [1, 2]", "write ` | IN(1, 2)` instead of ` in [1, 2]`"),
-            ("[.items[] | select(.id = 1)]", "=", "write `==`"),
-            ("if .id = 1 then 2 else 3 end", "=", "write `==`"),
-            ("if .a then 1 elif .id = 1 then 2 else 3 end", "=", "write `==`"),
-            ("\"id ${.id}\"", "${.id}", "write `\\(.id)`"),
-            (".a == None", "None", "write `null`"),
-            (".user-id", ".user-id", "write `.\"user-id\"`"),
-            (".a | sub(\"x,\", [1, 2] | tojson)", "sub", "separate them by `;`: write `sub(\"x,\"; [1, 2] | tojson)`"),
-        ] {
-            assert_eq!(fault(source), (part.to_owned(), remedy.to_owned()), "{source}");
+        for (source, part, remedy) in HABITS {
+            assert_eq!(fault(source), ((*part).to_owned(), (*remedy).to_owned()), "{source}");
+        }
+    }
+
+    #[test]
+    fn no_typing_error_ends_the_program() {
+        for (source, ..) in HABITS {
+            for wrong in [" ? : ", "=>", "'", "!", "[*]", "{{", "🦀", "\u{2028}", "("] {
+                for at in 0..=source.len() {
+                    if let Some((before, after)) = source.split_at_checked(at) {
+                        let _ = Filter::compile(&format!("{before}{wrong}{after}"), &["query"]);
+                    }
+                }
+            }
         }
     }
 
