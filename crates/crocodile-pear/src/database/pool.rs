@@ -90,7 +90,7 @@ struct PoolState {
     open: usize,
     /// The waiting statements, by core.
     queues: [VecDeque<LeaseWaiter>; THREADS],
-    /// Those for which a connection is being opened. They need no right to open another, and came before the others.
+    /// The statements for which a connection is being opened. They need no right to open another, and came before the others.
     openers: VecDeque<LeaseWaiter>,
     /// The cores with waiting statements, and those with idle connections: a bit each.
     queued: u64,
@@ -606,7 +606,7 @@ enum Acquired {
 enum Patience {
     None,
     Queue,
-    /// It waits, and a connection is being opened for it.
+    /// Waits, and a connection is being opened for it.
     Opens,
 }
 

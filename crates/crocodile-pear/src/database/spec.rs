@@ -36,9 +36,7 @@ spec! {
         pub wait: Duration = Duration::from_secs(3),
         /// The maximum number of statements that wait for a connection. Further statements fail with 503 at once.
         pub waiting: usize = 4096,
-        /// How statements are sent. `named`: prepared once a connection, which is fastest. `unnamed`: prepared where
-        /// they run, each time; also through a connection pooler in transaction mode, such as PgBouncer. `auto`:
-        /// `unnamed` if a pooler is in front of the database, which the gateway finds out, and `named` if not.
+        /// How statements are sent.
         pub statements: Statements = Statements::Auto,
         /// Timeout to connect to one host, with all handshakes. If there are several hosts and one does not answer
         /// within 250 ms, the next one is tried at the same time; the one that answered last is tried first.
@@ -57,11 +55,11 @@ spec! {
 choice! {
     /// How statements are sent.
     pub enum Statements {
-        /// `unnamed` if a pooler is in front of the database, `named` if not.
+        /// `unnamed` if a pooler is in front of the database, which the gateway finds out; `named` if not.
         Auto = "auto",
-        /// Prepared once a connection.
+        /// Prepared once a connection, which is fastest.
         Named = "named",
-        /// Prepared where they run.
+        /// Prepared where they run, each time; also through a connection pooler in transaction mode, such as PgBouncer.
         Unnamed = "unnamed",
     }
 }

@@ -315,7 +315,7 @@ mod tests {
         (source[fault.offset..fault.offset + fault.length].to_owned(), fault.remedy.clone())
     }
 
-    /// What is written elsewhere, the part that is shown, and the remedy.
+    /// Expressions as other languages have them, the part that is shown, and the remedy.
     const HABITS: &[(&str, &str, &str)] = &[
         (".a && .b", "&&", "write `and`"),
         ("$query.a || .b && .c", "||", "write `or`"),

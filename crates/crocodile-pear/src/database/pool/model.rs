@@ -251,7 +251,7 @@ async fn no_statement_waits_while_a_connection_is_idle_or_may_be_opened() {
     }
 }
 
-/// One connection is in use, and the server is silent to a further one.
+/// A connection is in use, and the server is silent to a further one.
 #[tokio::test(start_paused = true)]
 async fn a_statement_takes_a_connection_that_becomes_free_while_its_own_is_not_open() {
     // The time when it becomes free, and the core of the second statement.
