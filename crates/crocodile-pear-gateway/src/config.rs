@@ -3,5 +3,5 @@
 
 pub(crate) mod unique_json;
 
-pub use crocodile_pear_spec::document::{Colour, ProblemFormat, Sources, load, mended, parse, read, report};
+pub use crocodile_pear_spec::document::{Colour, ProblemFormat, Source, Sources, load, mended, parse, read, report};
 pub(crate) use crocodile_pear_spec::visible;

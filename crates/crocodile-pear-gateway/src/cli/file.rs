@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::thread;
 
-use crocodile_pear::unstable::config::problem::{ConfigProblem, Problems, Severity};
+use crocodile_pear::unstable::config::problem::{ConfigProblem, Problems, Severity, Span};
 use crocodile_pear::unstable::config::spec::Decode;
 
 use crate::config::visible;
-use crate::config::{self, Colour, ProblemFormat, Sources};
+use crate::config::{self, Colour, ProblemFormat, Source, Sources};
 use crate::gateway::choices;
 use crate::gateway::document::{self, Document, Unread};
 use crate::gateway::locked_settings;
@@ -52,13 +52,31 @@ impl ConfigFile {
             let (node, sources, problems) = config::load(&self.file);
             compile(node.as_ref(), sources, persistent, problems)
         };
-        // On a thread that ends. The allocator keeps freed memory for the thread that used it, so a thread that lives on
-        // would keep the memory of every replaced gateway.
+        self.on_a_thread(read)
+    }
+
+    /// On a thread that ends. The allocator keeps freed memory for the thread that used it, so a thread that lives on
+    /// would keep the memory of every replaced gateway. A panic is a problem of the configuration: a gateway goes on with the old one,
+    /// and reads the next one.
+    fn on_a_thread(&self, read: impl Fn() -> Loaded + Sync) -> Loaded {
         let named = || thread::Builder::new().name("load".into()).stack_size(STACK);
-        thread::scope(|scope| match named().spawn_scoped(scope, read) {
-            Ok(reading) => reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        thread::scope(|scope| match named().spawn_scoped(scope, &read) {
+            Ok(reading) => reading.join().unwrap_or_else(|_| self.broken()),
             Err(_) => read(),
         })
+    }
+
+    fn broken(&self) -> Loaded {
+        let mut problems = Problems::default();
+        let remedy = "the message before this one says where it happened; please report it";
+        let _: Option<()> = problems.error(
+            Span::default(),
+            "the configuration could not be read because of a fault in crocodile-pear itself",
+            remedy,
+        );
+        let source = Source { path: self.file.clone(), text: String::new() };
+        let sources = Sources { files: vec![source], ..Sources::default() };
+        Loaded { document: None, gateway: None, problems: problems.into_sorted(), sources, log: None }
     }
 }
 
@@ -141,5 +159,21 @@ impl Loaded {
 
     pub(super) fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_problem() {
+        let file = ConfigFile { file: "a.yaml".into() };
+        let loaded = file.on_a_thread(|| panic!("a fault"));
+        assert!(loaded.has_errors() && loaded.gateway.is_none());
+        assert_eq!(
+            loaded.lines(),
+            ["a.yaml: the configuration could not be read because of a fault in crocodile-pear itself"]
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -293,14 +294,14 @@ impl Reload {
             tokio::select! {
                 hangup = hangups.recv() => match hangup {
                     Some(()) => {
-                        self.reload();
+                        self.survive(Self::reload);
                         settling = SETTLING;
                     }
                     None => return,
                 },
                 Some(()) = moves.recv() => self.live.current().persistent().journals.reopen(),
                 _ = look.tick() => {
-                    self.certificates.look();
+                    self.survive(|reload| reload.certificates.look());
                     if self.is_relieved() {
                         settling = SETTLING;
                     }
@@ -310,6 +311,15 @@ impl Reload {
                     }
                 }
             }
+        }
+    }
+
+    /// Does something. If it panics, which is logged where it happens, later signals are still heard.
+    fn survive(&mut self, work: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
+            tracing::error!(
+                "because of a fault in crocodile-pear not all that was read again is in use; please report it"
+            );
         }
     }
 
