@@ -24,9 +24,7 @@ spec! {
         /// Whether other machines may use the listener without a `token`: read what is asked of every route, purge caches.
         /// For a network that only operators can reach.
         pub insecure: bool = false,
-        /// When `/ready` answers with 200. `serving`: while the gateway accepts requests. `names`: only if also every host
-        /// name of an upstream has an address; otherwise it answers with 503, and tells clients that may use the
-        /// listener which names have none, and why.
+        /// When `/ready` answers with 200. Otherwise it answers with 503.
         pub ready: Readiness = Readiness::Serving,
     }
     short(address)
@@ -35,9 +33,10 @@ spec! {
 crocodile_pear::unstable::choice! {
     /// When a gateway is ready.
     pub enum Readiness {
-        /// While it accepts requests.
+        /// While the gateway accepts requests.
         Serving = "serving",
-        /// If names can be resolved, too.
+        /// Only if every host name of an upstream has an address, too. If not, clients that may use the listener are told
+        /// which names have none, and why.
         Names = "names",
     }
 }
