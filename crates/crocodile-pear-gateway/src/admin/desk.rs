@@ -1,6 +1,7 @@
 //! Pages are made on a thread of their own: they may take longer than anybody waits who asks whether the gateway is well.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -33,7 +34,8 @@ impl Desk {
     /// If it cannot be started.
     pub fn new() -> io::Result<Self> {
         let (work, orders) = sync_channel::<PageJob>(PAGES);
-        start("admin-pages", move || orders.into_iter().for_each(|work| work()))?;
+        // A page that panics, which is logged where it happens, does not end the thread.
+        start("admin-pages", move || orders.into_iter().for_each(|work| drop(catch_unwind(AssertUnwindSafe(work)))))?;
         Ok(Desk { work, pages: Arc::new(Semaphore::new(PAGES)) })
     }
 
@@ -50,5 +52,18 @@ impl Desk {
         let sent = self.work.try_send(Box::new(move || drop(made.send(page()))));
         let response = if sent.is_ok() { page_made.await.unwrap_or_else(|_| failed()) } else { failed() };
         (response, place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pages_are_made_after_one_that_panics() {
+        let desk = Desk::new().expect("a thread");
+        let (failed, _) = desk.make(|| panic!("a fault")).await;
+        let (made, _) = desk.make(|| Response::new(AnswerBody::Bytes(Default::default()))).await;
+        assert_eq!((failed.status().as_u16(), made.status().as_u16()), (500, 200));
     }
 }
