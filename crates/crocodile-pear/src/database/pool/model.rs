@@ -282,7 +282,7 @@ async fn a_statement_whose_connection_opens_slowly_gets_it() {
     let (first, second) = tokio::join!(pool.lease(), pool.lease());
     assert!(first.is_ok() && second.is_ok());
     // The client has left: the next statement gets the connection.
-    let (pool, server) = (self::pool(pool.bounds, &server), server);
+    let pool = self::pool(pool.bounds, &server);
     let left = tokio::time::timeout(SLOWLY / 2, pool.lease()).await;
     assert!(left.is_err());
     *server.0.mood.lock().expect("whole") = Mood::Refuses;

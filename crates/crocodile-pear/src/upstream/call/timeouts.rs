@@ -11,7 +11,7 @@ spec! {
     /// `call`, time in which the client does not send its body counts, except 2 ms for each byte that it sends. Short
     /// form: one time for the whole call.
     pub struct TimeoutSpec {
-        /// To get a connection. Default: 3s.
+        /// To get a connection. If a new one takes more than 100 ms, the call also takes one that becomes free. Default: 3s.
         pub connect: Option<Timeout>,
         /// From the request to the head of the answer. Default: 30s.
         pub first_byte: Option<Timeout>,
