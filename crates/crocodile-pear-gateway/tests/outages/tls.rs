@@ -111,7 +111,7 @@ fn what_is_wrong_with_a_certificate_is_told_and_why_stands_in_the_log() {
     }
 }
 
-/// Keeps `/held` until it is told to answer.
+/// Answers `/held` only when it is told to.
 async fn hold(stream: TlsStream<TcpStream>, answers: Arc<Notify>) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(asked) = Asked::receive(&mut stream).await? {
@@ -140,6 +140,33 @@ async fn hold_streams(stream: TlsStream<TcpStream>, answers: Arc<Notify>) {
     .await;
 }
 
+const OPENED: &str = "crocodile_pear_upstream_connections_opened_total";
+
+/// A gateway with one core, and a relay to the server of its upstream.
+fn behind_a_relay(name: &str, server: &Served, settings: &str) -> (Relay, Scene) {
+    let relay = Relay::to(server.address);
+    let timeout = "timeout: { connect: 60s, first_byte: 60s }";
+    let upstream = format!("{{ url: 'https://{}', {timeout}, {settings} }}", relay.address);
+    (relay, Scene::with(name, &format!("threads: 1\n{}", config(&upstream))))
+}
+
+/// Two calls at once. The first one is answered after the second one has opened a connection through a relay that is full.
+fn two_calls(scene: &Scene, relay: &Relay, answers: &Notify) {
+    let (address, came) = (scene.address(), relay.came());
+    thread::scope(|scope| {
+        let first = scope.spawn(|| get(address, "/held"));
+        scene.until_at_least("http_server_active_requests", "", 1);
+        scene.until_at_least(OPENED, "shop", 1);
+        relay.set(Way::Full);
+        let second = scope.spawn(|| get(address, "/item"));
+        until("the second call opens a connection", || relay.came() > came.max(1));
+        answers.notify_one();
+        for answer in [first, second].map(|asked| asked.join().unwrap()) {
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+    });
+}
+
 #[test]
 fn a_call_whose_new_connection_gets_no_answer_takes_one_that_becomes_free() {
     let (authority, files) = (Authority::new(), Files::new("full"));
@@ -150,27 +177,14 @@ fn a_call_whose_new_connection_gets_no_answer_takes_one_that_becomes_free() {
     let http2 = Served::secured(offering(identity(), &["h2"]), move |stream| hold_streams(stream, other.clone()));
     let cases = [(&http1, ""), (&http1, ", connections: { open: 2 }"), (&http2, "")];
     for (number, (server, connections)) in cases.into_iter().enumerate() {
-        let relay = Relay::to(server.address);
-        let timeout = "timeout: { connect: 60s, first_byte: 60s }";
-        let upstream = format!("{{ url: 'https://{}', {timeout}, tls: {{ ca: {ca} }}{connections} }}", relay.address);
-        let scene = Scene::with(&format!("tls_full_{number}"), &format!("threads: 1\n{}", config(&upstream)));
+        let settings = format!("tls: {{ ca: {ca} }}{connections}");
+        let (relay, scene) = behind_a_relay(&format!("tls_full_{number}"), server, &settings);
         let address = scene.address();
-        let opened = "crocodile_pear_upstream_connections_opened_total";
-        thread::scope(|scope| {
-            let first = scope.spawn(|| get(address, "/held"));
-            scene.until_at_least(opened, "shop", 1);
-            relay.set(Way::Full);
-            let second = scope.spawn(|| get(address, "/item"));
-            until("the second call opens a connection", || relay.came() == 2);
-            answers.notify_one();
-            for answer in [first, second].map(|asked| asked.join().unwrap()) {
-                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-            }
-        });
-        assert_eq!(scene.metric(opened, "shop"), 1);
-        // That connection is of use as soon as it is open.
+        two_calls(&scene, &relay, &answers);
+        assert_eq!(scene.metric(OPENED, "shop"), 1);
+        // The second connection is used as soon as it is open.
         relay.set(Way::Open);
-        scene.until_at_least(opened, "shop", 2);
+        scene.until_at_least(OPENED, "shop", 2);
         thread::scope(|scope| {
             let first = scope.spawn(|| get(address, "/held"));
             scene.until_at_least("http_server_active_requests", "", 1);
@@ -178,8 +192,27 @@ fn a_call_whose_new_connection_gets_no_answer_takes_one_that_becomes_free() {
             answers.notify_one();
             assert!(first.join().unwrap().starts_with("HTTP/1.1 200 "));
         });
-        assert_eq!(scene.metric(opened, "shop"), 2);
+        assert_eq!(scene.metric(OPENED, "shop"), 2);
     }
+}
+
+#[test]
+fn few_connections_are_opened_that_no_call_waits_for() {
+    let (authority, files) = (Authority::new(), Files::new("few"));
+    let (ca, answers) = (files.write("ca.pem", authority.pem()), Arc::new(Notify::new()));
+    let held = answers.clone();
+    let identity = authority.sign(&["127.0.0.1"]).server(&[&TLS12, &TLS13]);
+    let server = Served::secured(identity, move |stream| hold(stream, held.clone()));
+    let (relay, scene) = behind_a_relay("tls_few", &server, &format!("tls: {{ ca: {ca} }}"));
+    for _ in 0..12 {
+        two_calls(&scene, &relay, &answers);
+    }
+    assert_eq!((relay.came(), scene.metric(OPENED, "shop")), (13, 1));
+    // The others were closed.
+    relay.set(Way::Open);
+    scene.until_at_least(OPENED, "shop", 9);
+    assert_eq!(get(scene.address(), "/item").lines().next(), Some("HTTP/1.1 200 OK"));
+    assert_eq!(scene.metric(OPENED, "shop"), 9);
 }
 
 #[test]

@@ -28,8 +28,8 @@ use crate::telemetry::request_record::Opening;
 /// otherwise calls wait for the first one, since over HTTP/2 it may serve them all.
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// How long a call waits only for the connection that it opens. Then it takes what comes first: the server may be silent to a further
-/// connection, while others serve.
+/// How long a call waits only for its own new connection. After that it takes whichever comes first: a server may not answer on new
+/// connections, while those that are open work.
 const OPENS_ALONE: Duration = Duration::from_millis(100);
 
 /// Opens a connection, or waits for one.
@@ -83,16 +83,19 @@ impl Goal {
             tokio::select! {
                 biased;
                 connected = &mut connecting => return connected.map(Reached::Opened),
-                () = self.shard().kept.notified() => {}
+                () = self.shard().back.notified() => {}
             }
         }
     }
 
-    /// Opens a connection on without a call, and keeps it for another.
+    /// Goes on opening a connection for which its call does not wait any more, and keeps it for another. Too many of them are given
+    /// up: calls come and go faster than a server that does not answer.
     fn open_on(&self, connecting: impl Future<Output = Result<(Io, Opening), Error>> + Send + 'static, changes: u32) {
         let Ok(permit) = self.pool.try_acquire(self.thread) else { return };
+        let Ok(opened_on) = self.shard().opened_on.clone().try_acquire_owned() else { return };
         let Goal { pool, thread } = self.clone();
         tokio::spawn(async move {
+            let _opened_on = opened_on;
             let Ok((io, _)) = connecting.await else { return };
             if !pool.shares() || !io.chose_h2() {
                 let wire = Wire { io, alarm: Alarm::default(), born: Instant::now(), changes };
@@ -246,7 +249,7 @@ enum Reached {
     Kept(KeptConnection),
 }
 
-/// Counts a call whose connection takes long to open, for as long as it does.
+/// Counts a call while its connection takes long to open.
 struct SlowCall<'a>(&'a Goal);
 
 impl<'a> SlowCall<'a> {

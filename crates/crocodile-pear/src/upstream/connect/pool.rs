@@ -26,6 +26,9 @@ use crate::runtime::per_thread::PerThread;
 use crate::runtime::thread_id;
 use crate::telemetry::request_record::Opening;
 
+/// How many connections are opened on at a time that no call waits for any more, for each core.
+const OPENED_ON: usize = 8;
+
 /// The connections of one server.
 ///
 /// Every thread has a shard of its own, behind a lock that only this thread takes while it serves requests; the lock
@@ -54,8 +57,10 @@ pub(crate) struct PoolShard {
     state: Mutex<ShardState>,
     /// Notified when a shared connection has a free stream.
     pub(crate) freed: Arc<Notify>,
-    /// Notified when a connection is kept, if a call waits for one.
-    pub(crate) kept: Notify,
+    /// Notified when a connection comes back, if a call waits for one.
+    pub(crate) back: Notify,
+    /// A permit for each connection that is opened on without a call.
+    pub(crate) opened_on: Arc<Semaphore>,
     /// A permit for each call that has a connection of its own. A connection is opened only when none is kept, so there are
     /// never more connections than permits.
     permits: Option<Arc<Semaphore>>,
@@ -66,7 +71,7 @@ pub(crate) struct PoolShard {
 pub(crate) struct ShardState {
     /// The newest at the back.
     pub(crate) kept: VecDeque<KeptConnection>,
-    /// Calls whose connections take long to open, and that use a kept one as soon as there is one.
+    /// The number of calls whose connections take long to open, and that use one that comes back.
     pub(crate) slow: usize,
     /// Each with the peer's address.
     pub(crate) shared: Vec<(Arc<Session>, Option<IpAddr>)>,
@@ -150,7 +155,8 @@ impl ConnectionPool {
             PoolShard {
                 state: Mutex::default(),
                 freed: Arc::default(),
-                kept: Notify::new(),
+                back: Notify::new(),
+                opened_on: Arc::new(Semaphore::new(OPENED_ON)),
                 permits: self.bounds.connections.open.map(permits),
                 waiting: AtomicUsize::new(0),
             }
@@ -253,7 +259,7 @@ impl ConnectionPool {
         }
         state.kept.push_back(KeptConnection { wire, since: now, runtime: id });
         if state.slow > 0 {
-            self.shard(thread).kept.notify_one();
+            self.shard(thread).back.notify_one();
         }
         if state.clearing.as_ref().is_none_or(|clearing| clearing.runtime != id) {
             let task = clear(Arc::downgrade(self), thread, id, bounds.keep.min(bounds.lifetime) / 2);
@@ -298,11 +304,11 @@ impl ConnectionPool {
         thread: usize,
         until: Timeout,
     ) -> Result<(Option<OwnedSemaphorePermit>, Waited), Error> {
-        if let Ok(permit) = self.try_acquire(thread) {
-            return Ok((permit, Waited::No));
-        }
         let shard = self.shard(thread);
         let Some(permits) = &shard.permits else { return Ok((None, Waited::No)) };
+        if let Ok(permit) = permits.clone().try_acquire_owned() {
+            return Ok((Some(permit), Waited::No));
+        }
         let _waiting = shard.wait(self.bounds.connections.waiting)?;
         let permit = within(until, permits.clone().acquire_owned()).await.and_then(Result::ok).ok_or_else(full)?;
         Ok((Some(permit), Waited::Yes))
