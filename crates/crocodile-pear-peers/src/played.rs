@@ -4,8 +4,10 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::time::sleep;
 
 use crate::test_rng::TestRng;
 
@@ -67,6 +69,39 @@ impl AsyncWrite for Played {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The pauses of requests, in the middle of what is sent and of what is read. Two in three plays have none.
+#[derive(Debug)]
+pub struct Pauses {
+    some: bool,
+    /// The time that all of them take together.
+    pub at_most: Duration,
+}
+
+impl Pauses {
+    /// Short: a call that pauses can hold up all the others, but none of them for as long as a slow client may take.
+    pub const EACH: Duration = Duration::from_millis(100);
+
+    pub fn new(dice: &mut TestRng) -> Self {
+        Pauses { some: dice.rare(3), at_most: Duration::ZERO }
+    }
+
+    /// Chooses where one request pauses.
+    pub fn throw<const PLACES: usize>(&mut self, dice: &mut TestRng) -> [bool; PLACES] {
+        let pauses = [(); PLACES].map(|()| self.some && dice.rare(2));
+        // The clock counts whole milliseconds.
+        self.at_most +=
+            (Self::EACH + Duration::from_millis(1)) * pauses.iter().filter(|pauses| **pauses).count() as u32;
+        pauses
+    }
+}
+
+/// Makes a pause, where one was chosen.
+pub async fn pause(pauses: bool) {
+    if pauses {
+        sleep(Pauses::EACH).await;
     }
 }
 

@@ -18,7 +18,7 @@ use crocodile_pear::unstable::message::body::AnswerBody;
 use crocodile_pear::unstable::message::side_channel::Duplex;
 use crocodile_pear::unstable::request::facts::ClientAddress;
 use crocodile_pear_peers::authority::{Authority, offering};
-use crocodile_pear_peers::played::{Played, bounded, seeds};
+use crocodile_pear_peers::played::{Pauses, Played, bounded, pause, seeds};
 use crocodile_pear_peers::test_rng::TestRng;
 use h2::client::SendRequest;
 use http::{HeaderValue, Request, Response, Version};
@@ -101,36 +101,6 @@ enum Carried {
 fn pair(dice: &mut TestRng) -> (DuplexStream, Played) {
     let (client, server) = tokio::io::duplex(dice.of(&[1 << 10, 64 << 10, 1 << 20, 8 << 20]));
     (client, Played::new(server, dice))
-}
-
-/// The pauses of clients, in the middle of what they send and of what they read. Two in three seeds have none.
-struct Pauses {
-    some: bool,
-    at_most: Duration,
-}
-
-impl Pauses {
-    /// Short: a call that pauses can hold up all the others, but none of them for as long as a slow client may take.
-    const EACH: Duration = Duration::from_millis(100);
-
-    fn new(dice: &mut TestRng) -> Self {
-        Pauses { some: dice.below(3) == 0, at_most: Duration::ZERO }
-    }
-
-    /// Chooses the pauses of one request: while it is sent, and while the answer is read.
-    fn throw(&mut self, dice: &mut TestRng) -> [bool; 2] {
-        let pauses = [(); 2].map(|()| self.some && dice.below(2) == 0);
-        // The clock counts whole milliseconds.
-        self.at_most +=
-            (Self::EACH + Duration::from_millis(1)) * pauses.iter().filter(|pauses| **pauses).count() as u32;
-        pauses
-    }
-}
-
-async fn pause(pauses: bool) {
-    if pauses {
-        tokio::time::sleep(Pauses::EACH).await;
-    }
 }
 
 /// The two sides of TLS, made once.
@@ -245,7 +215,7 @@ async fn play_http1(seed: u64, carried: Carried) {
         let (size, sent) = (dice.of(&[0, 1, 5000, 200_000, 2_000_000]), dice.of(&[0, 0, 1, 300_000]));
         let head = format!("POST /{size} HTTP/1.1\r\nhost: h\r\ncontent-length: {sent}\r\n\r\n");
         let body = vec![b'y'; sent];
-        let pauses = pauses.throw(&mut dice);
+        let pauses: [bool; 2] = pauses.throw(&mut dice);
         let ask = async {
             let request = [head.as_bytes(), &body].concat();
             let (first, rest) = request.split_at(head.len() + sent / 2);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use crocodile_pear_peers::http2::{Asked as Called, converse};
-use crocodile_pear_peers::played::{Played, bounded, seeds};
+use crocodile_pear_peers::played::{Pauses, Played, bounded, pause, seeds};
 use crocodile_pear_peers::test_rng::TestRng;
 use http::Response;
 use http_body::Frame;
@@ -24,12 +24,6 @@ use super::{H2Stream, StreamSlot};
 use crate::error::Error;
 use crate::upstream::connect::h2_connection::{Session, SessionSpan, StreamLimits, shake};
 use crate::upstream::exchange::request::OutboundRequest;
-
-/// The pauses of a call: behind the first piece of what is sent, of what is read, and of both on the server's side.
-type Pauses = [bool; 4];
-
-/// How long each takes.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A body in pieces of any size, each of which may have to be waited for.
 struct Pieces {
@@ -61,7 +55,7 @@ impl http_body::Body for Pieces {
         let length = (1 + self.dice.below(piece)).min(self.left);
         self.left -= length;
         if take(&mut self.pauses) {
-            self.pause = Some(Box::pin(sleep(PAUSE)));
+            self.pause = Some(Box::pin(sleep(Pauses::EACH)));
         }
         Poll::Ready(Some(Ok(Frame::data(vec![b'y'; length].into()))))
     }
@@ -72,7 +66,7 @@ impl http_body::Body for Pieces {
 async fn answer((request, mut respond): Called) -> Option<()> {
     let mut left: usize = request.uri().path()[1..].parse().ok()?;
     let [mut reads, mut writes] =
-        ["r", "w"].map(|side| request.uri().query().is_some_and(|query| query.contains(side)));
+        ["reads=yes", "writes=yes"].map(|side| request.uri().query().is_some_and(|query| query.contains(side)));
     let mut body = request.into_body();
     let mut send = left.is_multiple_of(2).then(|| respond.send_response(Response::new(()), false).ok()).flatten();
     while let Some(data) = body.data().await {
@@ -95,17 +89,11 @@ async fn answer((request, mut respond): Called) -> Option<()> {
     send.send_data(Bytes::new(), true).ok()
 }
 
-async fn pause(pauses: bool) {
-    if pauses {
-        sleep(PAUSE).await;
-    }
-}
-
-/// Makes a call, sent and read at once, as a call is; returns how many bytes came.
-async fn call(slot: StreamSlot, size: usize, body: Pieces, [_, mut reads, there @ ..]: Pauses) -> usize {
+/// Makes a call, sent and read at once, as a call is; returns how many bytes came. The query has the server's pauses; `reads` is
+/// whether the call pauses after the first piece of the answer.
+async fn call(slot: StreamSlot, target: String, body: Pieces, mut reads: bool) -> usize {
     let mut request = OutboundRequest::of_body(Box::pin(body));
-    let [asked, answered] = [("r", there[0]), ("w", there[1])].map(|(side, pauses)| if pauses { side } else { "" });
-    let head = http::Request::post(format!("http://h/{size}?{asked}{answered}")).body(()).unwrap();
+    let head = http::Request::post(target).body(()).unwrap();
     let Ok(mut stream) = H2Stream::new(slot, head, &mut request) else { panic!("the stream was refused") };
     let head = poll_fn(|cx| {
         stream.poll_send(&mut request, cx).unwrap();
@@ -145,7 +133,7 @@ async fn play(seed: u64) {
     let terms = StreamLimits { freed: Arc::new(Notify::new()), most: None };
     let (session, mut driver): (Arc<Session>, _) = shake(client, 16 << 10, span, terms).await.unwrap();
     let driven = tokio::spawn(bounded(async move { driver.until_end().await }));
-    let (some, mut at_most) = (dice.rare(3), Duration::ZERO);
+    let mut pauses = Pauses::new(&mut dice);
     let calls: Vec<_> = (0..1 + dice.below(6))
         .map(|_| {
             let (size, left) = (dice.of(&[0, 1, 5000, 5001, 200_000, 2_000_001]), dice.of(&[0, 0, 1, 300_000]));
@@ -153,18 +141,18 @@ async fn play(seed: u64) {
             let left = if window > 1000 { left } else { left.min(5000) };
             let (piece, waits) = (dice.of(&[1 << 10, 16 << 10, 256 << 10]), dice.of(&[3, 20, usize::MAX]));
             let slot = session.first().unwrap();
-            let pauses: Pauses = [(); 4].map(|()| some && dice.rare(2));
-            // The clock counts whole milliseconds.
-            at_most += (PAUSE + Duration::from_millis(1)) * pauses.iter().filter(|pauses| **pauses).count() as u32;
-            let body = Pieces { left, piece, waits, pauses: pauses[0], pause: None, dice: TestRng(dice.roll()) };
-            async move { (size + left, bounded(call(slot, size, body, pauses)).await) }
+            let [pauses, reads, there @ ..]: [bool; 4] = pauses.throw(&mut dice);
+            let [asked, answered] = there.map(|pauses| if pauses { "yes" } else { "no" });
+            let target = format!("http://h/{size}?reads={asked}&writes={answered}");
+            let body = Pieces { left, piece, waits, pauses, pause: None, dice: TestRng(dice.roll()) };
+            async move { (size + left, bounded(call(slot, target, body, reads)).await) }
         })
         .collect();
     // The watch of the session has timers, to which the clock would move on for ever.
     let all = futures_util::future::join_all(calls);
-    let (began, ended) = (Instant::now(), tokio::time::timeout(at_most + Duration::from_secs(1), all).await);
+    let (began, ended) = (Instant::now(), tokio::time::timeout(pauses.at_most + Duration::from_secs(1), all).await);
     // A call that pauses can hold the window of the others.
-    assert!(began.elapsed() <= at_most, "seed {seed}: a call over HTTP/2 waited for nobody");
+    assert!(began.elapsed() <= pauses.at_most, "seed {seed}: a call over HTTP/2 waited for nobody");
     for (wanted, came) in ended.expect("it ended in time") {
         assert_eq!(came, wanted, "seed {seed}");
     }
