@@ -1,7 +1,6 @@
 //! Pages are made on a thread of their own: they may take longer than anybody waits who asks whether the gateway is well.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -11,7 +10,7 @@ use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::http::response;
-use crate::runtime::threads::start;
+use crate::runtime::threads::{start, survives};
 
 /// So many pages are made, or read by their clients, at the same time.
 const PAGES: usize = 8;
@@ -34,8 +33,7 @@ impl Desk {
     /// If it cannot be started.
     pub fn new() -> io::Result<Self> {
         let (work, orders) = sync_channel::<PageJob>(PAGES);
-        // A page that panics, which is logged where it happens, does not end the thread.
-        start("admin-pages", move || orders.into_iter().for_each(|work| drop(catch_unwind(AssertUnwindSafe(work)))))?;
+        start("admin-pages", move || orders.into_iter().for_each(|work| _ = survives(work)))?;
         Ok(Desk { work, pages: Arc::new(Semaphore::new(PAGES)) })
     }
 

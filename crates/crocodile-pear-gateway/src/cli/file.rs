@@ -55,9 +55,10 @@ impl ConfigFile {
         self.on_a_thread(read)
     }
 
-    /// On a thread that ends. The allocator keeps freed memory for the thread that used it, so a thread that lives on
-    /// would keep the memory of every replaced gateway. A panic is a problem of the configuration: a gateway goes on with the old one,
-    /// and reads the next one.
+    /// Reads it on a thread that ends. The allocator keeps freed memory for the thread that used it, so a thread that lives on
+    /// would keep the memory of every replaced gateway.
+    ///
+    /// A panic becomes a problem of the configuration: a gateway that runs keeps the old one, and can read the next one.
     fn on_a_thread(&self, read: impl Fn() -> Loaded + Sync) -> Loaded {
         let named = || thread::Builder::new().name("load".into()).stack_size(STACK);
         thread::scope(|scope| match named().spawn_scoped(scope, &read) {

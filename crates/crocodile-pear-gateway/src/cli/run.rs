@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::os::fd::{AsFd, AsRawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -29,7 +28,7 @@ use crate::listeners::certificate_watch::{self, Certificates};
 use crate::listeners::spec::CompiledListener;
 use crate::net::address::{self, Address};
 use crate::observe::log::{self, LogFormat};
-use crate::runtime::threads::{event_loop, start};
+use crate::runtime::threads::{event_loop, start, survives};
 use crate::runtime::{helper_threads, memory_limit};
 use crate::server::{self, Handover, Listeners, Settings, Shutdown};
 use crate::shared::redis_tier;
@@ -314,11 +313,11 @@ impl Reload {
         }
     }
 
-    /// Does something. If it panics, which is logged where it happens, later signals are still heard.
+    /// Reads something again. If that panics, later signals are still heard.
     fn survive(&mut self, work: impl FnOnce(&mut Self)) {
-        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
+        if !survives(|| work(self)) {
             tracing::error!(
-                "because of a fault in crocodile-pear not all that was read again is in use; please report it"
+                "a fault in crocodile-pear: a part of what was read again is not in use; please report it, and restart"
             );
         }
     }

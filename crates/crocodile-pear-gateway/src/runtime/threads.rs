@@ -1,6 +1,7 @@
 //! Threads, and what it means that one cannot be made.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{self, Runtime};
@@ -19,6 +20,11 @@ pub fn step_back() {
 /// The system has no thread left. The error has the thread's name and the limits that may be the reason.
 pub fn start<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| unavailable(name, &error))
+}
+
+/// Does something that a thread must survive. Returns whether it came to its end: a panic is logged where it happens.
+pub fn survives(work: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(work)).is_ok()
 }
 
 /// Makes the event loop of one thread.

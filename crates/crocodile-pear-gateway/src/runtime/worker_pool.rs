@@ -1,6 +1,5 @@
 //! Threads for what takes long, beside the cores and below them in priority.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,7 +38,7 @@ fn work<J>(jobs: &Mutex<Receiver<J>>, run: fn(J)) {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
         // After a panic whoever waits gets no result, and the thread lives.
-        let _ = catch_unwind(AssertUnwindSafe(|| run(job)));
+        threads::survives(|| run(job));
     }
 }
 
