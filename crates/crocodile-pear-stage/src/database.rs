@@ -93,7 +93,7 @@ impl Database {
         format!("{server}/{}", self.name)
     }
 
-    /// The URL by another way.
+    /// The URL of the database through a relay.
     pub fn by(&self, relay: &Relay) -> String {
         self.url().replace(&format!("127.0.0.1:{}", self.port), &relay.address.to_string())
     }

@@ -35,8 +35,8 @@ crocodile_pear::unstable::choice! {
     pub enum Readiness {
         /// While the gateway accepts requests.
         Serving = "serving",
-        /// Only if every host name of an upstream has an address, too. If not, clients that may use the listener are told
-        /// which names have none, and why.
+        /// While it also has an address for every host name of an upstream. Clients that may use the listener are told which
+        /// names have none, and why.
         Names = "names",
     }
 }

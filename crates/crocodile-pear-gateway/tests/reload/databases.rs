@@ -61,7 +61,7 @@ fn a_reload_needs_no_connection_where_there_is_none_left() {
     let mut own: tokio_postgres::Config = url.parse().unwrap();
     own.application_name("taken");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    // The server counts sessions for a moment that have ended.
+    // For a moment, the server still counts sessions that have ended.
     let connect = || runtime.block_on(own.connect(tokio_postgres::NoTls)).ok();
     let (_taken, connection) = found(connect, || "there is no place".to_owned());
     runtime.spawn(connection);

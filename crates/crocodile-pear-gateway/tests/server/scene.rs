@@ -55,7 +55,7 @@ impl Scene {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         let client = Client(stream);
-        // A client before may have had the same port.
+        // An earlier client may have had the same port.
         let peer = client.peer();
         self.seen.lock().unwrap().retain(|(of, _)| *of != peer);
         client

@@ -155,12 +155,12 @@ const SECRETS: [&str; 6] = ["secret", "password", "passwd", "authorization", "ap
 /// Whether the key before a colon is that of a secret.
 fn is_secret(before: &str) -> bool {
     let key = before.trim_end_matches([':', '"', '\'', ' ']);
-    let before = key.trim_end_matches(|letter: char| letter.is_alphanumeric() || "_-".contains(letter));
+    let other = key.trim_end_matches(|letter: char| letter.is_alphanumeric() || "_-".contains(letter));
     // A path is no field: `GET /secret`.
-    if before.ends_with('/') {
+    if other.ends_with('/') {
         return false;
     }
-    let key = key[before.len()..].to_ascii_lowercase();
+    let key = key[other.len()..].to_ascii_lowercase();
     SECRETS.iter().any(|word| key.contains(word)) || key.ends_with("token")
 }
 

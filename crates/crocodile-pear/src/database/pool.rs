@@ -26,8 +26,8 @@ use crate::telemetry::log_limiter::LogLimiter;
 /// How long no further connection is tried after one that failed: a server that comes back is not met by a storm.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a statement waits only for the connection that it opens. Then it takes what comes first: the server may accept no further
-/// connection and be silent, while others serve.
+/// How long a statement waits only for its own new connection. After that it takes whichever comes first: a server may not answer on
+/// new connections, while those that are open work.
 const OPENS_ALONE: Duration = Duration::from_millis(100);
 
 /// How often connections are opened anew to find the server that accepts writes: each statement would open some.
@@ -610,7 +610,7 @@ enum Patience {
     Opens,
 }
 
-/// A connection without a wait for other statements.
+/// The connection that a statement gets without a wait for others.
 #[expect(clippy::large_enum_variant, reason = "a lease is taken apart at once")]
 pub(super) enum Spare {
     Lease(DatabaseLease),

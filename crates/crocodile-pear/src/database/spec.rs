@@ -39,8 +39,8 @@ spec! {
         /// How statements are sent.
         pub statements: Statements = Statements::Auto,
         /// Timeout to connect to one host, with all handshakes. If there are several hosts and one does not answer
-        /// within 250 ms, the next one is tried at the same time; the one that answered last is tried first. If it takes
-        /// more than 100 ms, the statement also takes a connection that becomes free.
+        /// within 250 ms, the next one is tried at the same time; the one that answered last is tried first. If
+        /// connecting takes more than 100 ms, the statement also takes a connection that becomes free.
         pub connect: Duration = Duration::from_secs(3),
         /// Timeout of a statement until its answer begins, including the wait for a connection. Also the maximum
         /// pause of the server between two rows, while the client waits. After a timeout the gateway asks the server

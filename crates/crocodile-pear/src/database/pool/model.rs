@@ -251,7 +251,7 @@ async fn no_statement_waits_while_a_connection_is_idle_or_may_be_opened() {
     }
 }
 
-/// A connection is in use, and the server is silent to a further one.
+/// A connection is in use, and the server does not answer on a second one.
 #[tokio::test(start_paused = true)]
 async fn a_statement_takes_a_connection_that_becomes_free_while_its_own_is_not_open() {
     // The time when it becomes free, and the core of the second statement.
@@ -273,7 +273,7 @@ async fn a_statement_takes_a_connection_that_becomes_free_while_its_own_is_not_o
     }
 }
 
-/// To open a connection takes longer than a statement may wait for one.
+/// Opening a connection takes longer than a statement may wait for a free one.
 #[tokio::test(start_paused = true)]
 async fn a_statement_whose_connection_opens_slowly_gets_it() {
     let server = PlayedServer::new(1, 10);
