@@ -34,7 +34,7 @@ fn connections_stay_open_and_know_their_statements() {
     assert_eq!(kept.client.get("/name/b").body, r#"{"name":"B"}"#);
     assert_eq!(kept.client.get("/pid").body, pid);
     let session = database.connect();
-    assert_eq!(session.sessions(OF_GATEWAYS), 1);
+    kept.scene.until("one connection is open", || session.sessions(OF_GATEWAYS) == 1);
 }
 
 #[test]
